@@ -1,0 +1,66 @@
+# make demo    a trained bundle and a report from a fresh machine that has Python and make
+# make test    the whole test suite
+# make setup   only the virtual environment
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV ?= .venv
+# Installed before the package, so that the package's open range (torch>=2.4) is satisfied already
+# and pip does not fetch another build. With a wheel of your own (CUDA, ROCm), say
+#   make setup TORCH=/path/to/torch.whl
+TORCH ?= torch==2.13.0
+# Extra flags of `make demo`, e.g. ARGS=--resume
+ARGS ?=
+BIN := $(VENV)/bin
+
+.PHONY: help setup setup-dev demo test lint fmt soak-kill clean
+
+help:
+	@sed -n '1,3s/^# //p' Makefile
+	@echo 'make lint    formatting, lint and types'
+	@echo 'make fmt     apply formatting and safe fixes'
+
+setup: $(VENV)/.ready-train
+
+setup-dev: $(VENV)/.ready-dev
+
+$(BIN)/python:
+	@$(PYTHON) -c '' || { echo 'error: $(PYTHON) does not run; install Python 3.10 or newer or pass PYTHON=/path/to/python3' >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "error: $$($(PYTHON) --version) is too old: Python 3.10 or newer is needed; pass PYTHON=/path/to/python3" >&2; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo 'error: $(PYTHON) cannot create virtual environments; on Debian and Ubuntu: apt-get install python3-venv' >&2; exit 2; }
+	@$(PYTHON) -c 'import ctypes, sys; sys.platform == "linux" and ctypes.CDLL("libgomp.so.1")' 2>/dev/null || { \
+	  echo 'error: LightGBM needs libgomp.so.1; on Debian and Ubuntu: apt-get install libgomp1' >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready-train: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet '$(TORCH)'
+	$(BIN)/python -m pip install --quiet --editable '.[train]'
+	@touch $@
+
+$(VENV)/.ready-dev: pyproject.toml | $(VENV)/.ready-train
+	$(BIN)/python -m pip install --quiet --editable '.[train,dev]'
+	@touch $@
+
+demo: setup
+	$(BIN)/dwise-train --model tiny $(ARGS)
+
+test: setup-dev
+	$(BIN)/python -m pytest
+
+lint: setup-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+fmt: setup-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Ten SIGKILLs at random moments of a default-size run, then the bundle is compared with an
+# undisturbed run's. Takes about as long as three demos.
+soak-kill: setup-dev
+	$(BIN)/python tests/soak/kill_resume.py
+
+clean:
+	rm -rf build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
