@@ -25,3 +25,11 @@ class BundleError(DwiseError):
 
 class EngineError(DwiseError):
     """A model cannot be served: checkpoint, context length or device."""
+
+
+class RunError(DwiseError):
+    """A run folder cannot be created, continued or read."""
+
+
+class ReportError(DwiseError):
+    """A report cannot be made of a run folder."""

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from dwise_predict.errors import RecipeError
+from dwise_predict.validation import describe, unknown_name
+
+_RECIPES = Path(__file__).parent / "recipes"
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_booleans_as_numbers(cls, value: object, info: ValidationInfo) -> object:
+        field = cls.model_fields[info.field_name or ""]
+        if isinstance(value, bool) and field.annotation is not bool:
+            raise ValueError("should be a number or text, not a boolean")
+        return value
 
 
 class ModelSettings(_Section):
@@ -47,8 +71,14 @@ class WorkloadSettings(_Section):
     train: int = Field(default=1024, ge=0, description="Training requests (builtin).")
     eval: int = Field(default=512, ge=0, description="Evaluation requests (builtin).")
     eval_fraction: float = Field(
-        default=0.33, ge=0, lt=1, description="Share held out of a JSONL workload, by prompt."
+        default=0.33, gt=0, lt=1, description="Share held out of a JSONL workload, by prompt."
     )
+
+    @model_validator(mode="after")
+    def _path_belongs_to_jsonl(self) -> WorkloadSettings:
+        if (self.name == "jsonl") != (self.path is not None):
+            raise ValueError("workload.path is the file of workload.name=jsonl: set both or none")
+        return self
 
 
 class ProfileSettings(_Section):
@@ -101,11 +131,101 @@ class PredictorSettings(_Section):
 class Recipe(_Section):
     """Everything ``dwise train`` needs, as one value."""
 
-    name: str
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="Also the default run folder: letters, digits, '.', '_' and '-'.",
+    )
     model: ModelSettings
     engine: EngineSettings = EngineSettings()
     decoding: DecodingSettings
     workload: WorkloadSettings = WorkloadSettings()
     profile: ProfileSettings = ProfileSettings()
     predictors: PredictorSettings = PredictorSettings()
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**32)
+
+
+def recipe_names() -> list[str]:
+    """Names of the recipes that come with the package."""
+    return sorted(path.stem for path in _RECIPES.glob("*.yaml"))
+
+
+def load_recipe(model: str, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe called ``model``, or in the YAML file ``model``, with dotted overrides applied.
+
+    ``overrides`` are ``section.key=value`` with YAML-typed values, applied in order.
+    Raises RecipeError on unknown names and keys, and on values of the wrong type or range.
+    """
+    path = _recipe_path(model)
+    raw = _parsed(_text_of(path), f"recipe {path}")
+    if not isinstance(raw, dict):
+        raise RecipeError(f"recipe {path} is no mapping of sections; see the built-in recipes")
+    for override in overrides:
+        _apply(raw, override)
+    try:
+        return Recipe.model_validate(raw)
+    except ValidationError as error:
+        raise RecipeError(f"{describe(error, Recipe, 'recipe key')} (recipe {model})") from error
+
+
+def dump_recipe(recipe: Recipe) -> str:
+    """The recipe with every default filled in, as YAML that :func:`load_recipe` reads back."""
+    return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def recipe_differences(old: Recipe, new: Recipe) -> list[str]:
+    """One line per key in which two recipes differ, as ``key: old -> new``."""
+    before, after = _flattened(old.model_dump()), _flattened(new.model_dump())
+    return [
+        f"{key}: {before.get(key)} -> {after.get(key)}"
+        for key in dict.fromkeys([*before, *after])
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _recipe_path(model: str) -> Path:
+    if model.endswith((".yaml", ".yml")) or "/" in model:
+        return Path(model)
+    if model not in recipe_names():
+        raise RecipeError(
+            f"{unknown_name('model', model, recipe_names())}; or the path of a recipe (*.yaml)"
+        )
+    return _RECIPES / f"{model}.yaml"
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(f"cannot read recipe {path}: {error}") from error
+
+
+def _parsed(text: str, origin: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise RecipeError(f"{origin} is not valid YAML: {' '.join(str(error).split())}") from error
+
+
+def _apply(raw: dict[str, Any], override: str) -> None:
+    key, equals, value = override.partition("=")
+    parts = key.split(".")
+    if not equals or not all(parts):
+        raise RecipeError(f"--set {override!r} is no override: expected section.key=value")
+    section = raw
+    for part in parts[:-1]:
+        if section.get(part) is None:
+            section[part] = {}
+        section = section[part]
+        if not isinstance(section, dict):
+            raise RecipeError(f"--set {override!r}: {part!r} is a value, not a section")
+    section[parts[-1]] = _parsed(value, f"the value of --set {override!r}")
+
+
+def _flattened(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        if isinstance(value, dict):
+            flat |= _flattened(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
