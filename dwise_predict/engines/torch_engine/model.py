@@ -44,6 +44,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
+        """Normalised ``x``, same shape."""
         return F.rms_norm(x, (x.shape[-1],), self.weight, self.eps)
 
 
@@ -76,14 +77,20 @@ class Attention(nn.Module):
         self.q_norm = RMSNorm(self.head_dim, config.rms_norm_eps)
         self.k_norm = RMSNorm(self.head_dim, config.rms_norm_eps)
 
-    def forward(
-        self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, past: KeyValue | None
-    ) -> tuple[Tensor, KeyValue]:
+    def project(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Rotated queries [N, heads, T, head_dim], rotated keys and values [N, kv_heads, ...]."""
         n, t, _ = x.shape
         q = self.q_norm(self.q_proj(x).view(n, t, self.heads, self.head_dim)).transpose(1, 2)
         k = self.k_norm(self.k_proj(x).view(n, t, self.kv_heads, self.head_dim)).transpose(1, 2)
         v = self.v_proj(x).view(n, t, self.kv_heads, self.head_dim).transpose(1, 2)
-        q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        return rotate(q, cos, sin), rotate(k, cos, sin), v
+
+    def forward(
+        self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, past: KeyValue | None
+    ) -> tuple[Tensor, KeyValue]:
+        """Attend to ``past`` and ``x`` [N, T, hidden]; returns the output and x's keys, values."""
+        n, t, _ = x.shape
+        q, k, v = self.project(x, cos, sin)
         present = (k, v)
         if past is not None:
             k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
@@ -104,6 +111,7 @@ class MLP(nn.Module):
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Feed-forward output, same shape as ``x``."""
         out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
         return out
 
@@ -121,6 +129,7 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, past: KeyValue | None
     ) -> tuple[Tensor, KeyValue]:
+        """Layer output, same shape as ``x`` [N, T, hidden], and the keys and values of ``x``."""
         attended, present = self.self_attn(self.input_layernorm(x), cos, sin, mask, past)
         x = x + attended
         return x + self.mlp(self.post_attention_layernorm(x)), present

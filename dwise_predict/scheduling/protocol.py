@@ -1,0 +1,63 @@
+"""The contract between an engine (or a simulator) and a scheduler, and its checks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from dwise_predict.scheduling.state import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One round: who becomes resident, whose next block is processed, which residents pause.
+
+    ``run`` and ``pause`` together are all residents, those in ``admit`` included. The order of
+    ``admit`` is the order of admission; the order of ``run`` has no meaning.
+    """
+
+    admit: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()
+    pause: tuple[str, ...] = ()
+
+
+class Scheduler(Protocol):
+    """Decides every round; told everything that happens through :meth:`observe`.
+
+    An engine calls ``observe`` with all events since the last round, in order, then ``plan``,
+    and carries the plan out as a whole before it calls either again. An admitted request stays
+    resident until its :class:`~dwise_predict.scheduling.state.Finished` event. Decisions must
+    depend on the events (and ``now``) only, so that all tensor-parallel ranks decide alike.
+    """
+
+    def plan(self, now: float) -> Plan:
+        """Decide the next round at ``now``, in seconds on the clock of the arrivals."""
+        ...
+
+    def observe(self, events: Iterable[Event]) -> None:
+        """Take note of what happened since the last call."""
+        ...
+
+
+def plan_faults(
+    plan: Plan, waiting: Collection[str], residents: Collection[str], slots: int
+) -> list[str]:
+    """What makes ``plan`` impossible, one sentence each; empty when it can be carried out.
+
+    ``waiting`` and ``residents`` are the request ids before the plan.
+    """
+    faults = []
+    if strangers := [i for i in plan.admit if i not in waiting]:
+        faults.append(f"it admits requests that do not wait: {strangers}")
+    for name, ids in (("admit", plan.admit), ("run", plan.run), ("pause", plan.pause)):
+        if len(set(ids)) != len(ids):
+            faults.append(f"{name} names a request twice")
+    if both := sorted(set(plan.run) & set(plan.pause)):
+        faults.append(f"it both runs and pauses {both}")
+    wrong = (set(plan.run) | set(plan.pause)) ^ (set(residents) | set(plan.admit))
+    if wrong:
+        faults.append(f"run and pause together differ from the residents by {sorted(wrong)}")
+    if len(plan.run) > slots:
+        faults.append(f"it runs {len(plan.run)} requests in {slots} slots")
+    return faults
