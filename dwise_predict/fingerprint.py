@@ -10,7 +10,10 @@ class Fingerprint(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: str = Field(description="Hub repository of the target model, or builtin:tiny.")
+    model: str = Field(
+        description="Hub repository of the target model, builtin:tiny, or local: and the name of "
+        "a checkpoint folder."
+    )
     revision: str | None = Field(description="Commit of the weights, or their content hash.")
     architecture: str = Field(description="First entry of architectures in config.json.")
     hidden_size: int = Field(gt=0)
@@ -26,3 +29,13 @@ class Fingerprint(BaseModel):
         default="rounds_with_commit",
         description="What one round of a label counts; the committing forward is included.",
     )
+
+
+def fingerprint_differences(old: Fingerprint, new: Fingerprint) -> list[str]:
+    """One line per field in which two fingerprints differ, as ``field: old -> new``."""
+    before, after = old.model_dump(), new.model_dump()
+    return [
+        f"{field}: {before[field]} -> {after[field]}"
+        for field in before
+        if before[field] != after[field]
+    ]

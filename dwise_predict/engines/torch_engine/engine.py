@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from collections.abc import Sequence as SequenceOf
 
@@ -27,6 +27,7 @@ from dwise_predict.engines.torch_engine.decoding import (
 )
 from dwise_predict.engines.torch_engine.forward import forward_blocks
 from dwise_predict.engines.torch_engine.kv_cache import BlockKVCache
+from dwise_predict.engines.torch_engine.linear import use_onednn
 from dwise_predict.engines.torch_engine.sequence import Sequence, sequence_blocks
 from dwise_predict.errors import EngineError
 from dwise_predict.fingerprint import Fingerprint
@@ -91,6 +92,8 @@ class TorchEngine:
         checkpoint = load_checkpoint(
             source.folder, model.architecture, decoding.block_size, _DTYPES[engine.dtype], device
         )
+        if device.type == "cpu" and engine.dtype == "float32":
+            use_onednn(checkpoint.model)
         fingerprint = Fingerprint(
             model=source.model,
             revision=source.revision,
@@ -118,9 +121,8 @@ class TorchEngine:
 
     def check(self, requests: SequenceOf[EngineRequest]) -> None:
         """Raise EngineError when ``requests`` cannot all be served; names those at fault."""
-        ids = [request.request_id for request in requests]
-        if len(set(ids)) != len(ids):
-            twice = sorted({i for i in ids if ids.count(i) > 1})
+        counts = Counter(request.request_id for request in requests)
+        if twice := [request_id for request_id, count in counts.items() if count > 1]:
             raise EngineError(f"request ids are not unique: {_some(twice)}")
         config = self.checkpoint.model.config
         context, block_size = config.max_position_embeddings, self.checkpoint.block_size

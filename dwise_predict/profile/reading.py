@@ -1,0 +1,145 @@
+"""Reading profiles, with every file checked against the hash it was written with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+
+from dwise_predict.errors import ProfileError
+from dwise_predict.profile.files import Hidden, digest
+from dwise_predict.profile.records import (
+    DATA_FILES,
+    HIDDEN_FILE,
+    HIDDEN_KEY,
+    REQUESTS_FILE,
+    REQUESTS_SCHEMA,
+    ROUNDS_FILE,
+    ROUNDS_SCHEMA,
+    RUN_FILE,
+    SHARDS_FOLDER,
+    RunInfo,
+)
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_REMEDY = "profile the workload again"
+
+
+class Records(NamedTuple):
+    """Requests, rounds and hidden means [N, hidden] of a shard or of a whole profile."""
+
+    requests: pa.Table
+    rounds: pa.Table
+    hidden: Hidden
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A finished profile; ``hidden[i]`` (float16 [N, hidden]) belongs to row i of ``requests``."""
+
+    run: RunInfo
+    requests: pa.Table
+    rounds: pa.Table
+    hidden: Hidden
+
+
+def read_profile(folder: Path) -> Profile:
+    """Read a profile folder.
+
+    Raises ProfileError when it is unfinished, no profile, of another format version or damaged.
+    """
+    run = read_run_info(folder)
+    records = read_records(folder, run.files, _REMEDY)
+    shape = (run.counts.requests, run.fingerprint.hidden_size)
+    if records.hidden.shape != shape or records.rounds.num_rows != run.counts.rounds:
+        raise ProfileError(f"{folder} holds other counts than its {RUN_FILE} says; {_REMEDY}")
+    return Profile(run, *records)
+
+
+def read_run_info(folder: Path) -> RunInfo:
+    """run.json of a finished profile; raises ProfileError when there is none."""
+    if not (folder / RUN_FILE).is_file():
+        if (folder / SHARDS_FOLDER).is_dir():
+            raise ProfileError(f"the profile {folder} is unfinished: run again with --resume")
+        raise ProfileError(f"{folder} is no profile folder: it holds no {RUN_FILE}")
+    return read_json(folder / RUN_FILE, RunInfo, _REMEDY)
+
+
+def read_json(path: Path, kind: type[Model], remedy: str) -> Model:
+    """A record from its JSON file; raises ProfileError, ending with ``remedy``, when damaged."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ProfileError(f"cannot read {path}: {error.strerror}; {remedy}") from error
+    except ValidationError as error:
+        raise ProfileError(f"{path} is damaged or of another version: {error}; {remedy}") from error
+
+
+def read_records(folder: Path, sha256: Mapping[str, str], remedy: str) -> Records:
+    """Records of a shard or profile folder, each file checked against its SHA-256.
+
+    Raises ProfileError, ending with ``remedy``, when one is missing, damaged or of another schema.
+    """
+    if absent := [name for name in DATA_FILES if name not in sha256]:
+        raise ProfileError(f"{folder} does not list {', '.join(absent)}; {remedy}")
+    contents = _read_verified(folder, sha256, remedy)
+    records = Records(
+        requests=_read_table(contents[REQUESTS_FILE], REQUESTS_SCHEMA, folder / REQUESTS_FILE),
+        rounds=_read_table(contents[ROUNDS_FILE], ROUNDS_SCHEMA, folder / ROUNDS_FILE),
+        hidden=_read_hidden(contents[HIDDEN_FILE], folder / HIDDEN_FILE),
+    )
+    if records.requests.num_rows != len(records.hidden):
+        raise ProfileError(
+            f"{folder} holds {records.requests.num_rows} requests but "
+            f"{len(records.hidden)} hidden means; {remedy}"
+        )
+    return records
+
+
+def _read_table(content: bytes, schema: pa.Schema, path: Path) -> pa.Table:
+    """A table from the bytes of the Parquet file ``path``."""
+    try:
+        table = pq.read_table(pa.BufferReader(content))
+    except pa.ArrowException as error:
+        raise ProfileError(f"{path} is no Parquet file: {error}") from error
+    if not table.schema.equals(schema):
+        names = {field.name for field in set(table.schema) ^ set(schema)}
+        raise ProfileError(f"{path}: columns or types differ from version 1: {sorted(names)}")
+    return table
+
+
+def _read_hidden(content: bytes, path: Path) -> Hidden:
+    """Hidden means float16 [N, hidden] from the bytes of the safetensors file ``path``."""
+    try:
+        hidden = load_tensors(content).get(HIDDEN_KEY)
+    except SafetensorError as error:
+        raise ProfileError(f"{path} is no safetensors file: {error}") from error
+    if hidden is None or hidden.dtype != np.float16 or hidden.ndim != 2:
+        raise ProfileError(f"{path}: expected one float16 matrix called {HIDDEN_KEY!r}")
+    return hidden
+
+
+def _read_verified(folder: Path, sha256: Mapping[str, str], remedy: str) -> dict[str, bytes]:
+    """Content of the files named in ``sha256``.
+
+    Raises ProfileError, ending with ``remedy``, when one is missing or not what was written.
+    """
+    contents = {}
+    for name, expected in sha256.items():
+        path = folder / name
+        try:
+            contents[name] = path.read_bytes()
+        except OSError as error:
+            raise ProfileError(f"cannot read {path}: {error.strerror}; {remedy}") from error
+        if digest(contents[name]) != expected:
+            raise ProfileError(f"{path} is corrupted (its SHA-256 changed); {remedy}")
+    return contents
