@@ -8,7 +8,7 @@ of the prompt are never work, even when the prompt holds a literal mask token.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -121,7 +121,7 @@ def make_algorithm(name: str, parameters: Mapping[str, float]) -> Algorithm:
     if name not in _ALGORITHMS:
         raise EngineError(unknown_name("decoding.algorithm", name, _ALGORITHMS))
     kind = _ALGORITHMS[name]
-    valid = kind.__dataclass_fields__
+    valid = [field.name for field in fields(kind)]
     for key, value in parameters.items():
         if key not in valid:
             raise EngineError(unknown_name(f"decoding parameter of {name}", key, valid))
