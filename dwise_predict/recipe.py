@@ -98,6 +98,9 @@ class AdmissionSettings(_Section):
     min_leaf: int = Field(default=20, gt=0, description="Fewest training requests in a leaf.")
 
 
+Duration = Literal["completion", "budget_free"]
+
+
 class RefinerSettings(_Section):
     """Discrete-time survival MLPs on first-round hidden means (paper Section 4.2)."""
 
@@ -105,6 +108,9 @@ class RefinerSettings(_Section):
     layers: int = Field(default=2, gt=0)
     dropout: float = Field(default=0.2, ge=0, lt=1)
     members: int = Field(default=3, gt=0, description="Networks averaged, one seed each.")
+    hazard_knots: int = Field(
+        default=16, gt=1, description="Degrees of freedom of a hazard curve while training."
+    )
     epochs: int = Field(default=100, gt=0, description="At most; early stopping ends sooner.")
     patience: int = Field(default=10, gt=0, description="Epochs without improvement.")
     batch_size: int = Field(default=128, gt=0)
@@ -114,7 +120,7 @@ class RefinerSettings(_Section):
     calibration_folds: int = Field(
         default=4, gt=1, description="Folds whose out-of-fold means fit the isotonic map."
     )
-    duration: Literal["completion", "budget_free"] = Field(
+    duration: Duration = Field(
         default="completion",
         description="completion: hitting the budget ends a request (the paper's target); "
         "budget_free: it censors the duration.",

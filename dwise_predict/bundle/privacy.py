@@ -1,0 +1,77 @@
+"""Keeps local paths, host and user names out of what is published."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import re
+import shlex
+import socket
+from collections.abc import Mapping
+
+from dwise_predict.errors import BundleError
+
+# An absolute or home path of at least two components, or one on a Windows drive; not a URL.
+_PATH = re.compile(
+    r"(?<![\w:/.\\~-])(?:~(?=/)|/[\w.@+-]+(?=/))(?:/[\w.@+-]*)+|\b[A-Za-z]:\\[^\s\"']*"
+)
+_MIN_NAME = 3
+
+
+def public_command(command: str) -> str:
+    """A command line without local paths, host or user name.
+
+    Paths keep their last component; names become ``<host>`` and ``<user>``. The program and its
+    verb stay as they are, even where the user is called like them.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:  # an unclosed quote: the text of a command that no shell ran
+        words = command.split()
+    cleaned = [_PATH.sub(_last_component, word) for word in words]
+    for name, placeholder in _names().items():
+        pattern = _whole_word(name)
+        cleaned[2:] = [pattern.sub(placeholder, word) for word in cleaned[2:]]
+    return shlex.join(cleaned)
+
+
+def check_private(texts: Mapping[str, str], command: str) -> None:
+    """Refuse texts (by file name) that hold a local path, or a command that names host or user.
+
+    Host and user names are searched in the command alone, the only free text of a bundle: a user
+    may well be called like a model's publisher or a prompt category.
+
+    Raises:
+        BundleError: with the file and what was found.
+    """
+    for file, text in texts.items():
+        if match := _PATH.search(text):
+            raise BundleError(
+                f"{file} would publish the local path {match.group()!r}; name models, workloads "
+                "and categories without folders"
+            )
+    arguments = " ".join(shlex.split(command)[2:])
+    for name, placeholder in _names().items():
+        if _whole_word(name).search(arguments):
+            raise BundleError(
+                f"the recorded command names this machine's {placeholder[1:-1]} {name!r}; "
+                "clean it with public_command"
+            )
+
+
+def _last_component(match: re.Match[str]) -> str:
+    return re.split(r"[/\\]", match.group().rstrip("/\\"))[-1]
+
+
+def _whole_word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+
+
+def _names() -> dict[str, str]:
+    """Names that identify this machine, with placeholders; very short ones identify nobody."""
+    host = socket.gethostname()
+    names = {host: "<host>", host.split(".")[0]: "<host>"}
+    # An id without a user entry, as in many containers, has no name to hide.
+    with contextlib.suppress(KeyError, OSError):
+        names[getpass.getuser()] = "<user>"
+    return {name: place for name, place in names.items() if len(name) >= _MIN_NAME}
