@@ -11,6 +11,7 @@ TORCH ?= torch==2.13.0
 # Extra flags of `make demo`, e.g. ARGS=--resume
 ARGS ?=
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 .PHONY: help setup setup-dev demo test lint fmt soak-kill clean
 
@@ -34,12 +35,13 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.ready-train: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet '$(TORCH)'
-	$(BIN)/python -m pip install --quiet --editable '.[train]'
+	@echo 'installing into $(VENV): about 2 GB, a minute or more'
+	$(PIP) '$(TORCH)'
+	$(PIP) --editable '.[train]'
 	@touch $@
 
 $(VENV)/.ready-dev: pyproject.toml | $(VENV)/.ready-train
-	$(BIN)/python -m pip install --quiet --editable '.[train,dev]'
+	$(PIP) --editable '.[train,dev]'
 	@touch $@
 
 demo: setup

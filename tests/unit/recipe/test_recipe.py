@@ -105,7 +105,7 @@ def test_a_bad_recipe_file_names_itself(tmp_path: Path, text: str, words: str) -
 
 
 def test_a_missing_recipe_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="absent.yaml"):
+    with pytest.raises(RecipeError, match=r"absent\.yaml"):
         load_recipe(str(tmp_path / "absent.yaml"))
 
 

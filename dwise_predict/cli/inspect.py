@@ -1,0 +1,16 @@
+"""``dwise inspect``: what a bundle is valid for, and how good it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+def inspect(bundle: Path) -> None:
+    """Check the files of the folder BUNDLE, then show its fingerprint and metrics."""
+    from dwise_predict.cli.summary import print_bundle
+
+    print_bundle(bundle)

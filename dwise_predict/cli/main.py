@@ -1,0 +1,112 @@
+"""Entry points ``dwise`` and ``dwise-train``: verbs, and how errors are told.
+
+Verbs import what they need when they run, so that help is immediate.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Sequence
+
+import click
+
+from dwise_predict.cli.inspect import inspect
+from dwise_predict.cli.profile import profile
+from dwise_predict.cli.report import report
+from dwise_predict.cli.train import train
+from dwise_predict.errors import DwiseError
+
+_USER_ERROR = 2
+_INTERRUPTED = 130
+# What a full, read-only or forbidden place on disk answers; any other OSError is a bug to be seen.
+_STORAGE_ERRORS = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.ENAMETOOLONG,
+}
+
+
+class _Verbs(click.Group):
+    """A group that names every verb when it is given an unknown one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            from dwise_predict.validation import unknown_name
+
+            raise click.UsageError(unknown_name("command", name, self.commands), ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_Verbs,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with: dwise train --model tiny",
+)
+@click.version_option(package_name="dwise-predict", prog_name="dwise")
+def cli() -> None:
+    """Predict the denoising work of block-diffusion language model requests."""
+
+
+for verb in (train, profile, report, inspect):
+    cli.add_command(verb)
+
+
+def main() -> None:
+    """Run ``dwise``."""
+    sys.exit(_run(cli, "dwise", sys.argv[1:]))
+
+
+def train_main() -> None:
+    """Run ``dwise-train``, the same as ``dwise train``."""
+    sys.exit(_run(train, "dwise-train", sys.argv[1:]))
+
+
+def _run(command: click.Command, name: str, arguments: Sequence[str]) -> int:
+    """Exit status: 0, 2 for what the user can put right, 130 when interrupted."""
+    try:
+        status = command.main(list(arguments), prog_name=name, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 0
+    except click.UsageError as error:
+        return _refuse(_usage(error))
+    except click.ClickException as error:
+        return _refuse(error.format_message())
+    except DwiseError as error:
+        return _refuse(str(error))
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        return _INTERRUPTED
+    except OSError as error:
+        if error.errno not in _STORAGE_ERRORS:
+            raise
+        place = f" {error.filename}" if error.filename else ""
+        return _refuse(
+            f"cannot write{place}: {error.strerror}; free or change the place and continue with "
+            "--resume, nothing finished is lost"
+        )
+    return status if isinstance(status, int) else 0
+
+
+def _refuse(message: str) -> int:
+    click.echo(f"error: {message}", err=True)
+    return _USER_ERROR
+
+
+def _usage(error: click.UsageError) -> str:
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        from dwise_predict.validation import unknown_name
+
+        flags = [flag for param in error.ctx.command.get_params(error.ctx) for flag in param.opts]
+        return unknown_name("flag", error.option_name, [f for f in flags if f.startswith("--")])
+    where = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
+    return error.format_message() + where

@@ -1,0 +1,90 @@
+"""What the verbs that start a run have in common: the recipe and the run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dwise_predict.errors import DwiseError
+
+if TYPE_CHECKING:
+    from dwise_predict.recipe import Recipe
+
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+_TRAIN_EXTRA = ("tokenizers", "jinja2", "matplotlib")
+
+_OPTIONS = [
+    click.option(
+        "--model", required=True, metavar="NAME|RECIPE.yaml", help="Built-in recipe, or a file."
+    ),
+    click.option("--workload", metavar="FILE.jsonl", help="Own prompts, one JSON object a line."),
+    click.option("--out", metavar="DIR", help="Run folder.  [default: runs/<recipe name>]"),
+    click.option("--seed", type=int, help="Seed of workload, training and split."),
+    click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Override a recipe key, e.g. decoding.parameters.threshold=0.95. Repeatable.",
+    ),
+    click.option("--resume", is_flag=True, help="Continue an interrupted run."),
+    click.option("--plan", is_flag=True, help="Print the resolved recipe and the stages; stop."),
+]
+
+
+def run_options(verb: _Verb) -> _Verb:
+    """Add the flags that say what to run and where."""
+    for option in reversed(_OPTIONS):
+        verb = option(verb)
+    return verb
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """The flags of :func:`run_options`, resolved."""
+
+    recipe: Recipe
+    out: Path
+    flags: tuple[str, ...]
+
+
+def resolve(
+    model: str, workload: str | None, out: str | None, seed: int | None, overrides: tuple[str, ...]
+) -> RunRequest:
+    """Turn flags into a recipe and a run folder. Raises RecipeError on anything unknown."""
+    from dwise_predict.recipe import load_recipe
+
+    applied = list(overrides)
+    flags = ["--model", model]
+    if workload is not None:
+        applied += ["workload.name=jsonl", f"workload.path={_yaml_text(workload)}"]
+        flags += ["--workload", workload]
+    if seed is not None:
+        applied.append(f"seed={seed}")
+        flags += ["--seed", str(seed)]
+    recipe = load_recipe(model, applied)
+    if out is not None:
+        flags += ["--out", out]
+    for override in overrides:
+        flags += ["--set", override]
+    return RunRequest(recipe, Path(out or f"runs/{recipe.name}"), tuple(flags))
+
+
+def require_train_extra() -> None:
+    """Say how to install what profiling and reports need, before any work is done."""
+    missing = [name for name in _TRAIN_EXTRA if find_spec(name) is None]
+    if missing:
+        raise DwiseError(
+            f"this needs {', '.join(missing)}; install them with: "
+            "pip install 'dwise-predict[train]'"
+        )
+
+
+def _yaml_text(value: str) -> str:
+    """``value`` as YAML text, whatever it looks like."""
+    return "'" + value.replace("'", "''") + "'"

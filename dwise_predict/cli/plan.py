@@ -1,0 +1,50 @@
+"""What ``--plan`` prints: the resolved recipe and the stages, done or to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dwise_predict.recipe import Recipe, dump_recipe
+from dwise_predict.run_folder import RunFolder
+from dwise_predict.workload.build import build_workload
+
+
+def describe_run(recipe: Recipe, out: Path, only_profile: bool = False) -> str:
+    """The recipe as YAML with its defaults, then one comment line per stage.
+
+    A JSONL workload is read, so that its mistakes show before anything runs.
+    """
+    folder = RunFolder(out)
+    train, held_out = _sizes(recipe)
+    shards = -(-(train + held_out) // recipe.profile.shard_requests)
+    refiner = recipe.predictors.refiner
+    stages = [
+        ("workload", f"{train} training and {held_out} evaluation requests", folder.workload),
+        (
+            "profile",
+            f"{train + held_out} requests in {shards} shards, {recipe.engine.slots} slots, "
+            f"{recipe.engine.name} engine",
+            folder.profile / "run.json",
+        ),
+        (
+            "train",
+            f"admission ({recipe.predictors.admission.trees} trees) and refinement "
+            f"({refiner.members} networks of {refiner.layers} x {refiner.width})",
+            folder.predictions,
+        ),
+        ("report", str(folder.report), folder.report),
+    ]
+    lines = [
+        f"# {name:<9} {'done ' if product.is_file() else 'to do'}  {what}"
+        for name, what, product in (stages[:2] if only_profile else stages)
+    ]
+    return "\n".join([dump_recipe(recipe), f"# stages in {out}:", *lines])
+
+
+def _sizes(recipe: Recipe) -> tuple[int, int]:
+    """Training and evaluation requests."""
+    if recipe.workload.name == "builtin":
+        return recipe.workload.train, recipe.workload.eval
+    requests = build_workload(recipe.workload, recipe.seed)
+    train = sum(request.split == "train" for request in requests)
+    return train, len(requests) - train

@@ -1,0 +1,20 @@
+"""``dwise report``: rebuild the HTML report of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dwise_predict.cli.options import require_train_extra
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+def report(run: Path) -> None:
+    """Rebuild report.html of the run folder RUN from its profile and bundle."""
+    require_train_extra()
+    from dwise_predict.evaluation.report import write_report
+    from dwise_predict.run_folder import RunFolder
+
+    click.echo(f"report: {write_report(RunFolder(run))}")

@@ -1,0 +1,80 @@
+"""What ``dwise train`` and ``dwise inspect`` print: short tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dwise_predict.bundle import Metrics, PredictorBundle
+from dwise_predict.bundle.metrics import RankMetrics
+from dwise_predict.evaluation.facts import UNDEFINED, fingerprint_facts
+from dwise_predict.evaluation.outcomes import Outcomes
+from dwise_predict.pipeline import RunResult
+
+
+def print_summary(result: RunResult) -> None:
+    """Print what was served, how good the predictors are, and where the files lie."""
+    console = Console(highlight=False, markup=False)
+    served = result.outcomes
+    console.print(_facts(f"served: {served.requests} evaluation requests", _served(served)))
+    console.print(_quality(result.metrics))
+    console.print(f"bundle  {result.folder.bundle}", soft_wrap=True)
+    console.print(f"report  {result.folder.report}", soft_wrap=True)
+
+
+def print_bundle(folder: Path) -> None:
+    """Verify a bundle and print what it is valid for and how good it is."""
+    bundle = PredictorBundle.load(folder)
+    console = Console(highlight=False, markup=False)
+    facts = fingerprint_facts(bundle.config.fingerprint)
+    console.print(_facts(f"bundle {folder}: every file as it was written", facts))
+    console.print(_quality(bundle.metrics))
+
+
+def _served(served: Outcomes) -> dict[str, str]:
+    return {
+        "denoising rounds": f"p10 {served.rounds_p10:g}   p50 {served.rounds_p50:g}   "
+        f"p90 {served.rounds_p90:g}   max {served.rounds_max}",
+        "tokens per round": f"{served.tokens_per_round:.2f}",
+        "ended by EOS": f"{served.ended_by_eos:.1%}",
+    } | {
+        f"right answers, {category}": f"{answers.right}/{answers.checked} ({answers.share:.0%})"
+        for category, answers in served.answers.items()
+    }
+
+
+def _quality(metrics: Metrics) -> Table:
+    table = _table(f"predicted rounds: {metrics.n_eval} requests with unseen prompts", header=True)
+    for name in ("", "Spearman", "within category", "median ratio", "mean abs. error"):
+        table.add_column(name, justify="right" if name else "left")
+    for name, quality in (
+        ("admission", metrics.admission),
+        ("refined, raw", metrics.refined_raw),
+        ("refined", metrics.refined),
+    ):
+        table.add_row(name, *_cells(quality))
+    return table
+
+
+def _cells(quality: RankMetrics) -> list[str]:
+    values = (quality.spearman, quality.spearman_within, quality.median_ratio, quality.mae)
+    return [UNDEFINED if value is None else f"{value:.3f}" for value in values]
+
+
+def _facts(title: str, facts: dict[str, str]) -> Table:
+    table = _table(title, header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        # Text, because categories and paths may hold what looks like markup.
+        table.add_row(Text(name), Text(value))
+    return table
+
+
+def _table(title: str, header: bool) -> Table:
+    return Table(
+        title=Text(title, style="bold"), title_justify="left", show_header=header, box=None
+    )

@@ -1,0 +1,43 @@
+"""``dwise train``: profile a model, train its predictors, write bundle and report."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+
+from dwise_predict.cli.options import require_train_extra, resolve, run_options
+
+_EXAMPLES = """\b
+Examples:
+  dwise train --model tiny
+  dwise train --model tiny --resume
+  dwise train --model tiny --workload prompts.jsonl --out runs/mine
+  dwise train --model tiny --set engine.slots=16 --plan
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@run_options
+@click.pass_context
+def train(ctx: click.Context, /, resume: bool, plan: bool, **flags: Any) -> None:
+    """Profile a model, train both predictors, write a bundle and a report."""
+    run = resolve(**flags)
+    if plan:
+        from dwise_predict.cli.plan import describe_run
+
+        click.echo(describe_run(run.recipe, run.out))
+        return
+    require_train_extra()
+    command = shlex.join(["dwise", "train", *run.flags])
+    from dwise_predict.cli.display import progress_on
+    from dwise_predict.cli.summary import print_summary
+    from dwise_predict.pipeline import run_training
+
+    try:
+        result = run_training(run.recipe, run.out, resume, progress_on(), command)
+    except KeyboardInterrupt:
+        click.echo(f"\ninterrupted; continue with: {command} --resume", err=True)
+        ctx.exit(130)
+    print_summary(result)

@@ -1,0 +1,188 @@
+"""Everything behind ``dwise train``: workload, profile, predictors, predictions, report.
+
+Stages talk through files in one run folder. Each file or folder is either complete or absent, so
+a run that was killed at any instant continues at the stage, and within the profile at the shard,
+that was not finished, and ends with the same bytes as an undisturbed run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dwise_predict.bundle import Metrics, PredictorBundle
+from dwise_predict.errors import RunError, WorkloadError
+from dwise_predict.evaluation.outcomes import Outcomes, outcomes
+from dwise_predict.evaluation.report import write_report
+from dwise_predict.files import write_bytes, write_text
+from dwise_predict.profile import read_profile
+from dwise_predict.profiling import profile_workload
+from dwise_predict.progress import SILENT, Progress
+from dwise_predict.recipe import Recipe, dump_recipe, load_recipe, recipe_differences
+from dwise_predict.run_folder import RunFolder, locked
+from dwise_predict.training import MIN_TRAIN_REQUESTS, train_bundle
+from dwise_predict.workload.build import build_workload
+from dwise_predict.workload.jsonl import dump_jsonl, read_jsonl
+from dwise_predict.workload.schema import Request
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run: its files, and the figures the report shows."""
+
+    folder: RunFolder
+    metrics: Metrics
+    outcomes: Outcomes
+
+
+def run_training(
+    recipe: Recipe,
+    out_dir: Path,
+    resume: bool = False,
+    progress: Progress = SILENT,
+    command: str = "",
+) -> RunResult:
+    """Profile, train, evaluate and report into ``out_dir``; finished stages are kept on resume.
+
+    ``command`` is recorded in the bundle's provenance. Raises a DwiseError naming what to do when
+    the folder belongs to something else, or the workload cannot train and evaluate predictors.
+    """
+    folder = RunFolder(out_dir)
+    _refuse_started(folder, resume)
+    requests = build_workload(recipe.workload, recipe.seed)
+    _check_trainable(requests, recipe)
+    with _opened(folder, recipe, requests):
+        _profile(requests, recipe, folder, progress)
+        if not folder.trained:
+            _train(recipe, folder, progress, command)
+        if not folder.report.is_file():
+            with progress.task("report", 1) as advance:
+                write_report(folder)
+                advance(1)
+        return _result(folder)
+
+
+def run_profiling(
+    recipe: Recipe, out_dir: Path, resume: bool = False, progress: Progress = SILENT
+) -> RunFolder:
+    """The first stages of :func:`run_training` alone, which can later continue in ``out_dir``."""
+    folder = RunFolder(out_dir)
+    _refuse_started(folder, resume)
+    requests = build_workload(recipe.workload, recipe.seed)
+    with _opened(folder, recipe, requests):
+        _profile(requests, recipe, folder, progress)
+    return folder
+
+
+def _refuse_started(folder: RunFolder, resume: bool) -> None:
+    if folder.path.exists() and not folder.path.is_dir():
+        raise RunError(f"{folder.path} is a file; choose another --out")
+    if folder.started and not resume:
+        raise RunError(
+            f"{folder.path} holds a run already; continue it with --resume, choose another --out, "
+            "or delete it"
+        )
+
+
+@contextmanager
+def _opened(folder: RunFolder, recipe: Recipe, requests: Sequence[Request]) -> Iterator[None]:
+    """Create the run folder, or continue one of the same recipe and workload, alone in it."""
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(
+            f"cannot create {folder.path}: {error.strerror}; choose another --out"
+        ) from error
+    with locked(folder):
+        if folder.started:
+            _check_same(folder, recipe, requests)
+        else:
+            write_text(folder.recipe, dump_recipe(recipe))
+            write_text(folder.workload, dump_jsonl(requests))
+        yield
+
+
+def _check_same(folder: RunFolder, recipe: Recipe, requests: Sequence[Request]) -> None:
+    """Labels and predictors belong to one recipe and one workload; others are refused."""
+    if not folder.recipe.is_file() or not folder.workload.is_file():
+        raise RunError(
+            f"{folder.path} is no run folder: recipe.yaml or workload.jsonl is missing; "
+            "choose another --out"
+        )
+    differences = recipe_differences(load_recipe(str(folder.recipe.resolve())), recipe)
+    if differences:
+        raise RunError(
+            f"{folder.path} was started with another recipe ({'; '.join(differences)}); "
+            "resume with the same recipe, or choose another --out"
+        )
+    if folder.workload.read_text(encoding="utf-8") != dump_jsonl(requests):
+        raise RunError(
+            f"{folder.path} was started with another workload "
+            f"({_change(read_jsonl(folder.workload), requests)}); restore it, "
+            "or choose another --out"
+        )
+
+
+def _change(stored: Sequence[Request], requests: Sequence[Request]) -> str:
+    if len(stored) != len(requests):
+        return f"{len(stored)} requests then, {len(requests)} now"
+    pairs = zip(stored, requests, strict=True)
+    changed = next((new.request_id for old, new in pairs if old != new), None)
+    return "another spelling" if changed is None else f"request {changed!r} differs"
+
+
+def _check_trainable(requests: Sequence[Request], recipe: Recipe) -> None:
+    """Say before an hour of profiling that training would refuse the workload."""
+    train = sum(request.split == "train" for request in requests)
+    held_out = len(requests) - train
+    if train < MIN_TRAIN_REQUESTS or held_out == 0:
+        origin = recipe.workload.path or "the built-in workload"
+        raise WorkloadError(
+            f"{origin} gives {train} training and {held_out} evaluation requests; at least "
+            f"{MIN_TRAIN_REQUESTS} and 1 are needed. Add prompts, or profile only: dwise profile"
+        )
+
+
+def _profile(
+    requests: Sequence[Request], recipe: Recipe, folder: RunFolder, progress: Progress
+) -> None:
+    if folder.profiled:
+        return
+    profile_workload(requests, recipe, folder.profile, progress)
+
+
+def _train(recipe: Recipe, folder: RunFolder, progress: Progress, command: str) -> None:
+    """Train into ``bundle/``, then write the predictions, which mark the stage as complete."""
+    evaluation = train_bundle(
+        folder.profile,
+        folder.bundle,
+        recipe.predictors,
+        recipe.seed,
+        progress=progress,
+        command=command,
+        seconds_profile=_serving_seconds(folder),
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(evaluation.predictions, sink)
+    write_bytes(folder.predictions, sink.getvalue().to_pybytes())
+
+
+def _serving_seconds(folder: RunFolder) -> float:
+    """Time spent in rounds, over all tries of an interrupted profile."""
+    rounds = pq.read_table(folder.profile / "rounds.parquet", columns=["wall_ms"])
+    return float(pc.sum(rounds["wall_ms"]).as_py()) / 1000
+
+
+def _result(folder: RunFolder) -> RunResult:
+    requests = read_profile(folder.profile).requests
+    return RunResult(
+        folder=folder,
+        metrics=PredictorBundle.load(folder.bundle).metrics,
+        outcomes=outcomes(requests.filter(pc.field("split") == "eval")),
+    )
