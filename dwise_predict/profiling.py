@@ -76,15 +76,12 @@ def profile_workload(
             advance(len(requests) - sum(len(campaign.shard_rows(shard)) for shard in missing))
             for shard in missing:
                 rows = campaign.shard_rows(shard)
+                asked = queue[rows.start : rows.stop]
                 result = engine.serve(
-                    queue[rows.start : rows.stop],
-                    FcfsScheduler(recipe.engine.slots),
-                    on_finished=lambda _: advance(1),
+                    asked, FcfsScheduler(recipe.engine.slots), lambda _: advance(1)
                 )
                 served = requests[rows.start : rows.stop]
-                writer.write_shard(
-                    shard, _records(shard, served, queue[rows.start :], result, engine)
-                )
+                writer.write_shard(shard, _records(shard, served, asked, result, engine))
         writer.finish()
     return out_dir
 

@@ -28,6 +28,7 @@ from dwise_predict.profile.records import (
     SHARDS_FOLDER,
     RunInfo,
 )
+from dwise_predict.validation import describe
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -81,7 +82,10 @@ def read_json(path: Path, kind: type[Model], remedy: str) -> Model:
     except OSError as error:
         raise ProfileError(f"cannot read {path}: {error.strerror}; {remedy}") from error
     except ValidationError as error:
-        raise ProfileError(f"{path} is damaged or of another version: {error}; {remedy}") from error
+        finding = describe(error, kind, "key")
+        raise ProfileError(
+            f"{path} is damaged or of another version ({finding}); {remedy}"
+        ) from error
 
 
 def read_records(folder: Path, sha256: Mapping[str, str], remedy: str) -> Records:

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import resource
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dwise_predict.errors import ProfileError
+from dwise_predict.fingerprint import Fingerprint
+from dwise_predict.profile import (
+    REQUESTS_SCHEMA,
+    ROUNDS_SCHEMA,
+    Campaign,
+    ProfileWriter,
+    Records,
+    WorkloadId,
+    open_profile,
+    read_profile,
+)
+from dwise_predict.recipe import EngineSettings
+
+HIDDEN = 8
+
+
+def campaign(requests: int = 5, shard_requests: int = 2, seed: int = 0) -> Campaign:
+    return Campaign(
+        fingerprint=Fingerprint(
+            model="local:m",
+            revision="r",
+            architecture="SDARForCausalLM",
+            hidden_size=HIDDEN,
+            algorithm="LowConfidence",
+            algorithm_parameters={"threshold": 0.9},
+            block_size=4,
+            fdfo=True,
+            budget_tokens=16,
+            engine="torch",
+            engine_version="1",
+            dtype="float32",
+        ),
+        workload=WorkloadId(name="builtin", sha256="w", requests=requests),
+        seed=seed,
+        engine=EngineSettings(slots=4, device="cpu", threads=1),
+        shard_requests=shard_requests,
+        library_version="1",
+        started_at=datetime(2026, 1, 1, tzinfo=timezone.utc),
+    )
+
+
+def records(campaign: Campaign, shard: int) -> Records:
+    rows = [
+        {
+            "request_id": f"r{i}",
+            "category": "chat",
+            "dataset": "own",
+            "split": ("train", "eval", None)[i % 3],
+            "prompt_sha256": f"{i:064x}",
+            "words": i,
+            "newlines": 0,
+            "prompt_tokens": 9,
+            "prompt_blocks": 2,
+            "budget_tokens": 16,
+            "output_tokens": 5,
+            "output_blocks": 2,
+            "rounds": 3 + i,
+            "rounds_per_block": [3, i],
+            "first_block_masked": 3,
+            "finish_reason": "eos",
+            "answer_correct": (True, False, None)[i % 3],
+            "arrival_s": 0.0,
+            "admitted_s": 0.1,
+            "first_round_s": 0.2,
+            "first_block_s": None if i == 1 else 0.3,
+            "finished_s": 0.4,
+            "shard": shard,
+        }
+        for i in campaign.shard_rows(shard)
+    ]
+    rounds = [
+        {
+            "shard": shard,
+            "index": index,
+            "start_s": float(index),
+            "wall_ms": 1.5,
+            "slots": 2,
+            "prefill_slots": 0,
+            "kv_tokens": 8,
+            "residents": 2,
+            "waiting": 0,
+        }
+        for index in range(3)
+    ]
+    hidden = np.random.default_rng(shard).standard_normal((len(rows), HIDDEN))
+    return Records(
+        requests=pa.Table.from_pylist(rows, schema=REQUESTS_SCHEMA),
+        rounds=pa.Table.from_pylist(rounds, schema=ROUNDS_SCHEMA),
+        hidden=hidden.astype(np.float16),
+    )
+
+
+def write_missing(writer: ProfileWriter) -> None:
+    for shard in writer.missing():
+        writer.write_shard(shard, records(writer.campaign, shard))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "runs" / "profile"
+
+
+@pytest.fixture
+def finished(folder: Path) -> Path:
+    with open_profile(folder, campaign()) as writer:
+        write_missing(writer)
+        writer.finish()
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()}
+
+
+def test_round_trip(finished: Path) -> None:
+    profile = read_profile(finished)
+    parts = [records(campaign(), shard) for shard in range(3)]
+    assert profile.requests.equals(pa.concat_tables([part.requests for part in parts]))
+    assert profile.rounds.equals(pa.concat_tables([part.rounds for part in parts]))
+    assert profile.hidden.dtype == np.float16
+    assert np.array_equal(profile.hidden, np.concatenate([part.hidden for part in parts]))
+    assert profile.run.counts.model_dump() == {"requests": 5, "rounds": 9}
+    assert profile.run.fingerprint == campaign().fingerprint
+    assert profile.run.started_at == campaign().started_at <= profile.run.finished_at
+    assert sorted(p.name for p in finished.iterdir()) == [
+        "first_round.safetensors",
+        "requests.parquet",
+        "rounds.parquet",
+        "run.json",
+    ]
+
+
+def test_continues_where_it_stopped(folder: Path, finished: Path, tmp_path: Path) -> None:
+    other = tmp_path / "interrupted"
+    with open_profile(other, campaign()) as writer:
+        writer.write_shard(1, records(writer.campaign, 1))
+    with pytest.raises(ProfileError, match="unfinished: run again with --resume"):
+        read_profile(other)
+    with open_profile(other, campaign()) as writer:
+        assert writer.missing() == [0, 2]
+        write_missing(writer)
+        writer.finish()
+    for name in ("requests.parquet", "rounds.parquet", "first_round.safetensors"):
+        assert (other / name).read_bytes() == (finished / name).read_bytes()
+
+
+def test_a_crash_in_the_middle_of_a_shard_or_of_the_merge_leaves_no_half(folder: Path) -> None:
+    with open_profile(folder, campaign()) as writer:
+        writer.write_shard(0, records(writer.campaign, 0))
+    # What a crash leaves: a shard under its temporary name, and merged files without run.json.
+    shutil.copytree(folder / "shards" / "shard-00000", folder / "shards" / ".tmp-shard-00001")
+    (folder / "requests.parquet").write_bytes(b"half")
+    with open_profile(folder, campaign()) as writer:
+        assert writer.missing() == [1, 2]
+        write_missing(writer)
+        writer.finish()
+    assert read_profile(folder).requests["request_id"].to_pylist() == [f"r{i}" for i in range(5)]
+    assert not (folder / "shards").exists()
+
+
+def test_a_crash_after_the_merge_is_tidied_up(finished: Path) -> None:
+    (finished / "shards").mkdir()
+    before = contents(finished)
+    with open_profile(finished, campaign()) as writer:
+        assert writer.missing() == []
+        writer.finish()
+    assert not (finished / "shards").exists()
+    assert contents(finished) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["requests.parquet", "rounds.parquet", "first_round.safetensors", "shard.json"]
+)
+def test_a_corrupted_shard_is_named_and_can_be_served_again(folder: Path, name: str) -> None:
+    with open_profile(folder, campaign()) as writer:
+        write_missing(writer)
+    shard = folder / "shards" / "shard-00001"
+    damage(shard / name)
+    message = f"{shard}.*delete the folder {shard} and run again"
+    with pytest.raises(ProfileError, match=message), open_profile(folder, campaign()):
+        pass
+    shutil.rmtree(shard)
+    with open_profile(folder, campaign()) as writer:
+        assert writer.missing() == [1]
+        write_missing(writer)
+        writer.finish()
+    assert read_profile(folder).run.counts.requests == 5
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x20
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["requests.parquet", "rounds.parquet", "first_round.safetensors"])
+def test_every_flipped_byte_of_a_finished_profile_is_noticed(finished: Path, name: str) -> None:
+    original = (finished / name).read_bytes()
+    for position in range(0, len(original), max(1, len(original) // 40)):
+        changed = bytearray(original)
+        changed[position] ^= 1
+        (finished / name).write_bytes(changed)
+        with pytest.raises(ProfileError, match=f"{name} is corrupted"):
+            read_profile(finished)
+    (finished / name).write_bytes(original[:-1])
+    with pytest.raises(ProfileError, match=f"{name} is corrupted"):
+        read_profile(finished)
+    (finished / name).unlink()
+    with pytest.raises(ProfileError, match=f"cannot read .*{name}"):
+        read_profile(finished)
+
+
+def test_another_version_is_refused(finished: Path) -> None:
+    path = finished / "run.json"
+    path.write_text(path.read_text().replace('"format_version": 1', '"format_version": 2'))
+    with pytest.raises(ProfileError, match=r"run\.json is damaged or of another version"):
+        read_profile(finished)
+
+
+def test_a_folder_of_something_else_is_refused(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    with pytest.raises(ProfileError, match="no profile folder"):
+        read_profile(folder)
+    (folder / "thesis.tex").write_text("years of work")
+    with pytest.raises(ProfileError, match=r"holds thesis\.tex"), open_profile(folder, campaign()):
+        pass
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_another_campaign_is_refused_with_the_differences(folder: Path, complete: bool) -> None:
+    with open_profile(folder, campaign()) as writer:
+        write_missing(writer)
+        if complete:
+            writer.finish()
+    with (
+        pytest.raises(ProfileError, match="seed: 0 -> 1; shard_requests: 2 -> 3"),
+        open_profile(folder, campaign(seed=1, shard_requests=3)),
+    ):
+        pass
+
+
+def test_an_unwritable_place_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with (
+        pytest.raises(ProfileError, match=f"cannot write the profile at {file}/profile"),
+        open_profile(file / "profile", campaign()),
+    ):
+        pass
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """Writing beyond ``size`` fails with an OSError, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_keeps_finished_shards(folder: Path) -> None:
+    with open_profile(folder, campaign()) as writer:
+        writer.write_shard(0, records(writer.campaign, 0))
+        with (
+            file_size_limit(500),
+            pytest.raises(ProfileError, match=r"shard-00001: .*; 1 of 3 shards are finished"),
+        ):
+            writer.write_shard(1, records(writer.campaign, 1))
+    with open_profile(folder, campaign()) as writer:
+        assert writer.missing() == [1, 2]
+        write_missing(writer)
+        with file_size_limit(500), pytest.raises(ProfileError, match="3 of 3 shards are finished"):
+            writer.finish()
+        writer.finish()
+    assert read_profile(folder).run.counts.requests == 5
+
+
+def test_two_processes_do_not_write_the_same_profile(folder: Path) -> None:
+    with (
+        open_profile(folder, campaign()),
+        pytest.raises(ProfileError, match="another process is writing"),
+        open_profile(folder, campaign()),
+    ):
+        pass
+    with open_profile(folder, campaign()) as writer:
+        assert writer.missing() == [0, 1, 2]
