@@ -85,10 +85,9 @@ class AdmissionPredictor:
         self._result = ctypes.c_double()
         self._length = ctypes.c_int64()
         self._lock = threading.Lock()
-        self._config = _init_fast_config(self._booster)
-        self._predict_row = _single_row_function(
-            self._config, self._row, self._length, self._result
-        )
+        config = _init_fast_config(self._booster)
+        self._config: ctypes.c_void_p | None = config
+        self._predict_row = _single_row_function(config, self._row, self._length, self._result)
 
     def rounds(self, *, words: float, newlines: float, prompt_tokens: float) -> float:
         """Predict the rounds of one request, at least 1 (median scale), in microseconds."""
@@ -105,7 +104,7 @@ class AdmissionPredictor:
     def rounds_batch(
         self, words: ArrayLike, newlines: ArrayLike, prompt_tokens: ArrayLike
     ) -> NDArray[np.float64]:
-        """Predict the rounds of ``n`` requests; equal to ``n`` calls of :meth:`rounds`."""
+        """Predict the rounds of ``n`` requests; what ``n`` calls of :meth:`rounds` give."""
         if self._booster is None:
             raise ValueError("the admission predictor is closed")
         features = feature_matrix(words, newlines, prompt_tokens)
@@ -167,7 +166,7 @@ def _last_error() -> str:
     return str(function().decode(errors="replace"))
 
 
-def _init_fast_config(booster: lightgbm.Booster) -> ctypes.c_void_p | None:
+def _init_fast_config(booster: lightgbm.Booster) -> ctypes.c_void_p:
     config = ctypes.c_void_p()
     init = _function(
         "LGBM_BoosterPredictForMatSingleRowFastInit",
@@ -196,7 +195,7 @@ def _init_fast_config(booster: lightgbm.Booster) -> ctypes.c_void_p | None:
 
 
 def _single_row_function(
-    config: ctypes.c_void_p | None,
+    config: ctypes.c_void_p,
     row: ctypes.Array[ctypes.c_double],
     length: ctypes.c_int64,
     result: ctypes.c_double,
@@ -204,10 +203,10 @@ def _single_row_function(
     """Bind the buffers once: converting arguments costs more than the prediction itself."""
     function = _function("LGBM_BoosterPredictForMatSingleRowFast", *[ctypes.c_void_p] * 4)
     arguments = (
-        config,
-        ctypes.c_void_p(ctypes.addressof(row)),
-        ctypes.c_void_p(ctypes.addressof(length)),
-        ctypes.c_void_p(ctypes.addressof(result)),
+        config.value,
+        ctypes.addressof(row),
+        ctypes.addressof(length),
+        ctypes.addressof(result),
     )
 
     def predict() -> int:

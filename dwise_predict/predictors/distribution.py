@@ -63,8 +63,10 @@ class RemainingRounds:
         """
         if not 0 < q < 1:
             raise ValueError(f"q must lie between 0 and 1, not {q}")
-        # Column 0 (S = 1) always exceeds 1 - q, so that the count is at least 1.
-        return (self._survival > 1 - q).sum(-1)
+        # Rounding must not push a probability of exactly q below it; column 0 (S = 1) always
+        # exceeds the threshold, so that the count is at least 1.
+        threshold = min((1 - q) * (1 + 1e-6), 1 - 1e-7)
+        return (self._survival > threshold).sum(-1)
 
     def mean_residual(self, elapsed: int | Tensor, calibrated: bool = True) -> Tensor:
         """Rounds still to come for requests that went on for ``elapsed`` rounds since the first.
