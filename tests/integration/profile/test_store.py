@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import os
 import resource
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -170,6 +171,54 @@ def test_a_crash_in_the_middle_of_a_shard_or_of_the_merge_leaves_no_half(folder:
         writer.finish()
     assert read_profile(folder).requests["request_id"].to_pylist() == [f"r{i}" for i in range(5)]
     assert not (folder / "shards").exists()
+
+
+class Crash(BaseException):
+    """The process dies; nothing may catch this."""
+
+
+def crash_at(monkeypatch: pytest.MonkeyPatch, step: int) -> list[int]:
+    """Die before the ``step``-th operation that makes something durable; counts them."""
+    count = [0]
+
+    def counted(operation: Callable[..., None]) -> Callable[..., None]:
+        def run(*args: object) -> None:
+            count[0] += 1
+            if count[0] == step:
+                raise Crash
+            operation(*args)
+
+        return run
+
+    # Waiting for the disk thousands of times would only make the test slow.
+    monkeypatch.setattr(os, "fsync", counted(lambda descriptor: None))
+    for name in ("replace", "rename"):
+        monkeypatch.setattr(os, name, counted(getattr(os, name)))
+    return count
+
+
+def profile_with_crash(folder: Path, step: int) -> int:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        count = crash_at(monkeypatch, step)
+        with suppress(Crash), open_profile(folder, campaign()) as writer:
+            write_missing(writer)
+            writer.finish()
+        return count[0]
+
+
+def test_crashing_before_any_step_that_reaches_the_disk_loses_nothing(
+    finished: Path, tmp_path: Path
+) -> None:
+    steps = profile_with_crash(tmp_path / "whole", step=0)
+    assert steps > 50
+    for step in range(1, steps + 1):
+        folder = tmp_path / str(step)
+        assert profile_with_crash(folder, step) == step
+        profile_with_crash(folder, step=0)
+        profile = read_profile(folder)
+        assert profile.run.counts.requests == 5
+        assert profile.run.files == read_profile(finished).run.files
+        assert not (folder / "shards").exists()
 
 
 def test_a_crash_after_the_merge_is_tidied_up(finished: Path) -> None:
