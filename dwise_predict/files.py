@@ -20,9 +20,12 @@ def write_bytes(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except OSError as error:
+        # A full disk is noticed by a write, which does not know the name of its file.
+        error.filename = str(path)
         raise
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -26,6 +26,7 @@ from dwise_predict.profiling import profile_workload
 from dwise_predict.progress import SILENT, Progress
 from dwise_predict.recipe import Recipe, dump_recipe, load_recipe, recipe_differences
 from dwise_predict.run_folder import RunFolder, locked
+from dwise_predict.tables import evaluation_rows, read_table
 from dwise_predict.training import MIN_TRAIN_REQUESTS, train_bundle
 from dwise_predict.workload.build import build_workload
 from dwise_predict.workload.jsonl import dump_jsonl, read_jsonl
@@ -175,7 +176,7 @@ def _train(recipe: Recipe, folder: RunFolder, progress: Progress, command: str) 
 
 def _serving_seconds(folder: RunFolder) -> float:
     """Time spent in rounds, over all tries of an interrupted profile."""
-    rounds = pq.read_table(folder.profile / "rounds.parquet", columns=["wall_ms"])
+    rounds = read_table(folder.profile / "rounds.parquet", columns=["wall_ms"])
     return float(pc.sum(rounds["wall_ms"]).as_py()) / 1000
 
 
@@ -184,5 +185,5 @@ def _result(folder: RunFolder) -> RunResult:
     return RunResult(
         folder=folder,
         metrics=PredictorBundle.load(folder.bundle).metrics,
-        outcomes=outcomes(requests.filter(pc.field("split") == "eval")),
+        outcomes=outcomes(evaluation_rows(requests)),
     )

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from dwise_predict.cli.options import HELP_FLAGS
 
-@click.command()
+
+@click.command(context_settings=HELP_FLAGS)
 @click.argument("bundle", type=click.Path(path_type=Path))
 def inspect(bundle: Path) -> None:
     """Check the files of the folder BUNDLE, then show its fingerprint and metrics."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import click
 
 from dwise_predict.cli.inspect import inspect
+from dwise_predict.cli.options import HELP_FLAGS
 from dwise_predict.cli.profile import profile
 from dwise_predict.cli.report import report
 from dwise_predict.cli.train import train
@@ -48,7 +49,7 @@ class _Verbs(click.Group):
 
 @click.group(
     cls=_Verbs,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP_FLAGS,
     epilog="Start with: dwise train --model tiny",
 )
 @click.version_option(package_name="dwise-predict", prog_name="dwise")

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from dwise_predict.recipe import Recipe
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
+HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
+"""Context settings of every command."""
+
 _TRAIN_EXTRA = ("tokenizers", "jinja2", "matplotlib")
 
 _OPTIONS = [

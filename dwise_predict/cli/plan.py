@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dwise_predict.engines.torch_engine.decoding import make_algorithm
 from dwise_predict.recipe import Recipe, dump_recipe
 from dwise_predict.run_folder import RunFolder
 from dwise_predict.workload.build import build_workload
@@ -12,8 +13,10 @@ from dwise_predict.workload.build import build_workload
 def describe_run(recipe: Recipe, out: Path, only_profile: bool = False) -> str:
     """The recipe as YAML with its defaults, then one comment line per stage.
 
-    A JSONL workload is read, so that its mistakes show before anything runs.
+    Decoding parameters are checked and a JSONL workload is read, so that mistakes show before
+    anything runs.
     """
+    make_algorithm(recipe.decoding.algorithm, recipe.decoding.parameters)
     folder = RunFolder(out)
     train, held_out = _sizes(recipe)
     shards = -(-(train + held_out) // recipe.profile.shard_requests)

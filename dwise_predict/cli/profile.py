@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from dwise_predict.cli.options import require_train_extra, resolve, run_options
+from dwise_predict.cli.options import HELP_FLAGS, require_train_extra, resolve, run_options
 
 
-@click.command(epilog="The run can be continued with: dwise train … --resume")
+@click.command(context_settings=HELP_FLAGS, epilog="Continue with: dwise train … --resume")
 @run_options
 @click.pass_context
 def profile(ctx: click.Context, /, resume: bool, plan: bool, **flags: Any) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from dwise_predict.cli.options import require_train_extra
+from dwise_predict.cli.options import HELP_FLAGS, require_train_extra
 
 
-@click.command()
+@click.command(context_settings=HELP_FLAGS)
 @click.argument("run", type=click.Path(path_type=Path))
 def report(run: Path) -> None:
     """Rebuild report.html of the run folder RUN from its profile and bundle."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -11,8 +12,10 @@ from rich.text import Text
 from dwise_predict.bundle import Metrics, PredictorBundle
 from dwise_predict.bundle.metrics import RankMetrics
 from dwise_predict.evaluation.facts import UNDEFINED, fingerprint_facts
-from dwise_predict.evaluation.outcomes import Outcomes
-from dwise_predict.pipeline import RunResult
+
+if TYPE_CHECKING:
+    from dwise_predict.evaluation.outcomes import Outcomes
+    from dwise_predict.pipeline import RunResult
 
 
 def print_summary(result: RunResult) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dwise_predict.cli.options import require_train_extra, resolve, run_options
+from dwise_predict.cli.options import HELP_FLAGS, require_train_extra, resolve, run_options
 
 _EXAMPLES = """\b
 Examples:
@@ -18,7 +18,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command(context_settings=HELP_FLAGS, epilog=_EXAMPLES)
 @run_options
 @click.pass_context
 def train(ctx: click.Context, /, resume: bool, plan: bool, **flags: Any) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -22,6 +21,7 @@ from dwise_predict.evaluation.outcomes import Outcomes, outcomes
 from dwise_predict.files import write_text
 from dwise_predict.profile import Profile, read_profile
 from dwise_predict.run_folder import RunFolder
+from dwise_predict.tables import evaluation_rows, read_table
 
 _SURVIVAL_PANELS = 6
 
@@ -39,7 +39,7 @@ def write_report(folder: RunFolder) -> Path:
         )
     profile = read_profile(folder.profile)
     bundle = PredictorBundle.load(folder.bundle)
-    predictions = pq.read_table(folder.predictions).filter(pc.field("split") == "eval")
+    predictions = evaluation_rows(read_table(folder.predictions))
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -53,7 +53,7 @@ def write_report(folder: RunFolder) -> Path:
 
 def _context(profile: Profile, bundle: PredictorBundle, predictions: pa.Table) -> dict[str, Any]:
     """Everything the template names."""
-    held_out = profile.requests.filter(pc.field("split") == "eval")
+    held_out = evaluation_rows(profile.requests)
     served = outcomes(held_out)
     metrics = bundle.metrics
     slots = profile.run.engine.slots
