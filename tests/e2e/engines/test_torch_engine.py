@@ -176,7 +176,10 @@ def test_bfloat16_serves(checkpoint: Path, requests: list[EngineRequest]) -> Non
         DecodingSettings(parameters={"threshold": 0.5}, block_size=4),
     )
     result = engine.serve(requests[:10], FcfsScheduler(8))
-    assert all(len(s.output_ids) <= r.budget_tokens for s, r in zip(result.requests, requests, strict=False))
+    assert all(
+        len(s.output_ids) <= r.budget_tokens
+        for s, r in zip(result.requests, requests, strict=False)
+    )
     assert engine.fingerprint.dtype == "bfloat16"
 
 
@@ -191,9 +194,7 @@ def test_requests_arrive_over_time(checkpoint: Path, requests: list[EngineReques
     assert admitted == sorted(admitted, reverse=True)
 
 
-def test_serving_twice_gives_the_same_bits(
-    checkpoint: Path, requests: list[EngineRequest]
-) -> None:
+def test_serving_twice_gives_the_same_bits(checkpoint: Path, requests: list[EngineRequest]) -> None:
     engine = load_engine(checkpoint)
     first, second = (engine.serve(requests, FcfsScheduler(8)) for _ in range(2))
     for a, b in zip(first.requests, second.requests, strict=True):
@@ -232,7 +233,9 @@ def test_too_long_requests_are_named_before_anything_is_served(checkpoint: Path)
     over = EngineRequest("over", (1,) * (context - 7), 8)
     engine.check([fits])
     seen: list[str] = []
-    with pytest.raises(EngineError, match=r"exceed the context of 256 tokens for 'over' \(249 \+ 8\)"):
+    with pytest.raises(
+        EngineError, match=r"exceed the context of 256 tokens for 'over' \(249 \+ 8\)"
+    ):
         engine.serve([fits, over], FcfsScheduler(8), lambda s: seen.append(s.request_id))
     assert seen == []
 

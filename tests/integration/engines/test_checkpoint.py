@@ -18,9 +18,7 @@ CHAT = [Message(role="system", content="Bé brief."), Message(role="user", conte
 
 
 def load(folder: Path, block_size: int = 4, architecture: str = "SDARForCausalLM") -> Checkpoint:
-    return load_checkpoint(
-        folder, architecture, block_size, torch.float32, torch.device("cpu")
-    )
+    return load_checkpoint(folder, architecture, block_size, torch.float32, torch.device("cpu"))
 
 
 def edit_config(folder: Path, **changes: Any) -> None:
@@ -58,9 +56,7 @@ def test_tied_output_layer_is_the_embedding(tmp_path: Path) -> None:
 
 def test_weights_are_converted(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "m")
-    model = load_checkpoint(
-        folder, "SDARForCausalLM", 4, torch.bfloat16, torch.device("cpu")
-    ).model
+    model = load_checkpoint(folder, "SDARForCausalLM", 4, torch.bfloat16, torch.device("cpu")).model
     assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
 
 
@@ -163,7 +159,7 @@ def test_names_a_missing_shard(tmp_path: Path) -> None:
 
 
 def test_recipe_and_checkpoint_must_agree_on_the_architecture(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="model.architecture is LLaDA2MoeModelLM"):
+    with pytest.raises(EngineError, match=r"model\.architecture is LLaDA2MoeModelLM"):
         load(write_checkpoint(tmp_path / "m"), architecture="LLaDA2MoeModelLM")
 
 
@@ -179,7 +175,7 @@ def test_revision_of_a_folder_follows_its_content_and_hides_its_path(tmp_path: P
     second = locate(settings)
     assert second.revision != first.revision
     pinned = settings.model_copy(update={"revision": first.revision})
-    with pytest.raises(EngineError, match="model.revision is"):
+    with pytest.raises(EngineError, match=r"model\.revision is"):
         locate(pinned)
 
 
