@@ -23,21 +23,24 @@ from random import Random
 
 from dwise_predict.workload.builtin import GENERATORS, partition
 from dwise_predict.workload.builtin.long_context import long_context_task
+from dwise_predict.workload.builtin.task import Task
+from dwise_predict.workload.builtin.vocabulary import ANIMALS, FOODS, NAMES, OBJECTS
 from dwise_predict.workload.schema import Message, Request
 
 # Share of each generator in the corpus. Unlike the workload's mix, it leans towards what takes
 # most training: arithmetic, copying and retrieval.
 GENERATED_SHARES = {
-    "chat": 0.17,
-    "instruction": 0.16,
-    "code": 0.10,
-    "math": 0.18,
-    "multilingual_math": 0.09,
+    "chat": 0.13,
+    "instruction": 0.13,
+    "code": 0.08,
+    "math": 0.16,
+    "multilingual_math": 0.07,
     "multiple_choice": 0.08,
-    "hard_multiple_choice": 0.12,
-    "long_context": 0.10,
+    "hard_multiple_choice": 0.11,
+    "long_context": 0.08,
+    "copying": 0.16,
 }
-REAL_SHARE = 0.06
+REAL_SHARE = 0.03
 _MAX_ANSWER_CHARS = 420
 
 
@@ -90,11 +93,40 @@ def _generated_examples(category: str, count: int, rng: Random) -> Iterator[Exam
             # Copying from afar is learned near first: a full prompt costs as much as twenty others.
             low, high = rng.choice(((0, 4), (0, 4), (2, 12), (2, 12), (8, 30), (8, 30), (30, 91)))
             task = long_context_task(rng, sentences=rng.randrange(low, high))
+        elif category == "copying":
+            task = _copying_task(rng)
         else:
             task = GENERATORS[category](rng)
         if _in_corpus(task.prompt):
             made += 1
             yield Example(task.prompt, task.reference, category)
+
+
+def _copying_task(rng: Random) -> Task:
+    """Practice for retrieval: nearly every answer token must be fetched from the prompt.
+
+    Not part of any workload. Without it, a model of this size spends most of its training before
+    it learns to copy at all.
+    """
+    kind = rng.randrange(3)
+    if kind == 0:
+        pool = ANIMALS + OBJECTS + FOODS + NAMES
+        items = [
+            rng.choice(pool) if rng.random() < 0.7 else str(rng.randrange(1, 10_000))
+            for _ in range(rng.randrange(2, 22))
+        ]
+        text = rng.choice((" ", ", ")).join(items)
+        return Task(f"{rng.choice(('Copy', 'Say again', 'Repeat'))}: {text}", text)
+    people = rng.sample(NAMES, rng.randrange(2, 9))
+    codes = {name: str(rng.randrange(10, 10_000)) for name in people}
+    facts = [f"The code of {name} is {code}." for name, code in codes.items()]
+    asked = rng.sample(people, rng.randrange(1, len(people) + 1))
+    names = ", ".join(asked)
+    if kind == 1:
+        answer = ", ".join(codes[name] for name in asked)
+        return Task(f"{' '.join(facts)} Codes of {names}? Only the codes.", answer)
+    answer = "\n".join(f"The code of {name} is {codes[name]}." for name in asked)
+    return Task(f"{' '.join(facts)} Codes of {names}?", answer)
 
 
 def _real_examples(data_dir: Path | None) -> list[Example]:

@@ -44,6 +44,8 @@ ARCHITECTURE = SdarConfig(
 # Longer real examples are rare and expensive; generated ones never reach these limits.
 MAX_PROMPT, MAX_ANSWER = 1500, 272
 _WARM_UP_STEPS = 50
+_EMBEDDING_SCALE = 0.7
+_QK_GAIN = 1.25
 _HELD_OUT = 512
 _POOL = 4096
 _TOKENIZER_EXAMPLES = 40_000
@@ -92,16 +94,25 @@ def tokenize(tokenizer: Tokenizer, examples: list[Example]) -> list[Tokens]:
 
 
 def initialise(model: SdarModel, mask_id: int, seed: int) -> None:
-    """Unit-scale embeddings, scaled-normal matrices, zero output projections and mask row."""
+    """Initial weights that learn fast at this size.
+
+    Embeddings share one random direction as large as what tells them apart: projections have no
+    bias, so without it no first-layer head can attend by position alone, and copying, which is
+    built on attending to the token before, is learned many times later. Output projections and
+    the mask's row of the head start at zero.
+    """
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
-        if parameter.ndim == 1:
-            continue
-        if "o_proj" in name or "down_proj" in name:
+        if "q_norm" in name or "k_norm" in name:
+            nn.init.constant_(parameter, _QK_GAIN)
+        elif "o_proj" in name or "down_proj" in name:
             nn.init.zeros_(parameter)
         elif "embed_tokens" in name:
-            nn.init.normal_(parameter, std=1.0, generator=generator)
-        else:
+            shared = torch.randn(parameter.shape[1], generator=generator)
+            own = torch.randn(parameter.shape, generator=generator)
+            with torch.no_grad():
+                parameter.copy_(_EMBEDDING_SCALE * (own + shared))
+        elif parameter.ndim == 2:
             nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5, generator=generator)
     with torch.no_grad():
         model.lm_head.weight[mask_id] = 0
