@@ -123,7 +123,7 @@ def calibration(true: Floats, predictions: Sequence[tuple[str, str, Floats]]) ->
             decile_axes.plot(means[:, 0], means[:, 1], "o-", ms=5, lw=1.4, color=colour, label=name)
             low, high = min(low, means.min()), max(high, means.max())
         ratio_axes.set(xscale="log", title="Predicted / true (dotted: medians)")
-        ratio_axes.set_xlabel("ratio")
+        ratio_axes.set_xlabel("ratio (outermost bars: and beyond)")
         ratio_axes.set_ylabel("share of requests")
         ratio_axes.xaxis.set_major_locator(LogLocator(base=2))
         ratio_axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
@@ -182,8 +182,8 @@ def round_composition(
     """
     ends = np.cumsum(wall_ms) / 1000
     edges = np.linspace(0, ends[-1], bins + 1)
-    prefill = _time_average(ends, prefill_slots, edges) / slots
-    denoise = _time_average(ends, denoise_slots, edges) / slots
+    prefill = time_average(ends, prefill_slots, edges) / slots
+    denoise = time_average(ends, denoise_slots, edges) / slots
     with _style("composition"):
         figure = Figure(figsize=(9.2, 2.9))
         axes = figure.subplots()
@@ -195,7 +195,7 @@ def round_composition(
         return _svg(figure)
 
 
-def _time_average(ends: Floats, values: Floats, edges: Floats) -> Floats:
+def time_average(ends: Floats, values: Floats, edges: Floats) -> Floats:
     """Mean of a step function (value i holds up to ``ends[i]``) between consecutive edges."""
     area = np.concatenate([[0.0], np.cumsum(values * np.diff(ends, prepend=0.0))])
     at_edges = np.interp(edges, np.concatenate([[0.0], ends]), area)
