@@ -24,6 +24,7 @@ _TRUTH = "#d1495b"
 # Stand-ins that the SVG writer prints verbatim; they become CSS values afterwards.
 _INK, _GRID = "#010203", "#040506"
 _CSS = {_INK: "currentColor", _GRID: "var(--grid)"}
+_SVG_TAG = r'<svg xmlns="http://www.w3.org/2000/svg" viewBox="\1" role="img">'
 _STYLE: Any = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -67,7 +68,7 @@ def rounds_by_category(rounds: dict[str, npt.NDArray[np.int64]]) -> str:
         for row, name in enumerate(names):
             values = rounds[name]
             spread = np.random.default_rng(row).uniform(-0.28, 0.28, len(values))
-            axes.plot(values, row + spread, "o", ms=2.6, mew=0, alpha=0.35, color=REFINED)
+            axes.plot(values, row + spread, "o", ms=2.6, mew=0, alpha=0.55, color=REFINED)
         axes.boxplot(
             [rounds[name] for name in names],
             orientation="horizontal",
@@ -97,7 +98,7 @@ def predicted_against_true(true: Floats, predictions: Sequence[tuple[str, str, F
         low, high = everything.min() * 0.85, everything.max() * 1.15
         for axes, (title, colour, values) in zip(np.atleast_1d(panels), predictions, strict=True):
             axes.plot([low, high], [low, high], color=_INK, lw=1, ls=(0, (4, 3)), alpha=0.6)
-            axes.plot(true, values, "o", ms=4, mew=0, alpha=0.45, color=colour)
+            axes.plot(true, values, "o", ms=4, mew=0, alpha=0.6, color=colour)
             axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), title=title)
             axes.set_xlabel("true rounds")
             axes.set_aspect("equal")
@@ -222,9 +223,10 @@ def _svg(figure: Figure) -> str:
     text = buffer.getvalue()
     text = text[text.index("<svg ") :]
     text = re.sub(r" <metadata>.*?</metadata>\n", "", text, flags=re.DOTALL)
-    text = re.sub(r'<g id="[a-z_A-Z]+\d+">', "<g>", text)
+    text = re.sub(r'<g id="[a-z_A-Z\d.]+_\d+">', "<g>", text)
     text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
-    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" role="img">', text)
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', _SVG_TAG, text)
+    text = text.replace("xlink:href=", "href=")
     for stand_in, css in _CSS.items():
         text = text.replace(stand_in, css)
     return text

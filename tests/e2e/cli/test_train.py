@@ -134,6 +134,7 @@ def test_the_report_is_one_well_formed_page_that_loads_nothing(study: Path) -> N
     page.feed(text)
     assert page.open == []
     assert page.loads == []
+    assert len(page.ids) == len(set(page.ids))
     assert "<script" not in text and "@import" not in text and "url(http" not in text
     assert text.count("<svg") == 5
     metrics = PredictorBundle.load(study / "run" / "bundle").metrics
