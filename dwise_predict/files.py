@@ -1,16 +1,21 @@
-"""Files that are either complete or absent, whenever the process is killed."""
+"""Files and folders that are either complete or absent, whenever the process is killed."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+
+from dwise_predict.errors import DwiseError
 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write ``content`` to a temporary file beside ``path``, sync it and move it into place.
 
     The temporary name is fixed, so that what a killed process left is overwritten by the next try;
-    two processes must not write the same path at once.
+    two processes must not write the same path at once (see :func:`locked`).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
@@ -19,15 +24,56 @@ def write_bytes(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        os.replace(temporary, path)
     except OSError as error:
         # A full disk is noticed by a write, which does not know the name of its file.
         error.filename = str(path)
         raise
     finally:
         temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
 
 
 def write_text(path: Path, text: str) -> None:
     """:func:`write_bytes` of UTF-8 text."""
     write_bytes(path, text.encode("utf-8"))
+
+
+def write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
+    """Write a new folder in one step: after a crash there is all of it or nothing."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    if temporary.exists():
+        shutil.rmtree(temporary)
+    temporary.mkdir()
+    for name, content in contents.items():
+        write_bytes(temporary / name, content)
+    os.rename(temporary, path)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames inside ``path`` durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(folder: Path, refusal: DwiseError) -> Iterator[None]:
+    """Hold ``folder`` for writing; raise ``refusal`` when another process holds it.
+
+    The operating system drops the lock with the process.
+    """
+    import fcntl  # absent on Windows, where these folders can be read but not written
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise refusal from error
+        yield
+    finally:
+        os.close(descriptor)

@@ -20,12 +20,12 @@ from dwise_predict.bundle import Metrics, PredictorBundle
 from dwise_predict.errors import RunError, WorkloadError
 from dwise_predict.evaluation.outcomes import Outcomes, outcomes
 from dwise_predict.evaluation.report import write_report
-from dwise_predict.files import write_bytes, write_text
+from dwise_predict.files import locked, write_bytes, write_text
 from dwise_predict.profile import read_profile
 from dwise_predict.profiling import profile_workload
 from dwise_predict.progress import SILENT, Progress
 from dwise_predict.recipe import Recipe, dump_recipe, load_recipe, recipe_differences
-from dwise_predict.run_folder import RunFolder, locked
+from dwise_predict.run_folder import RunFolder
 from dwise_predict.tables import evaluation_rows, read_table
 from dwise_predict.training import MIN_TRAIN_REQUESTS, train_bundle
 from dwise_predict.workload.build import build_workload
@@ -100,7 +100,10 @@ def _opened(folder: RunFolder, recipe: Recipe, requests: Sequence[Request]) -> I
         raise RunError(
             f"cannot create {folder.path}: {error.strerror}; choose another --out"
         ) from error
-    with locked(folder):
+    busy = RunError(
+        f"another process is writing {folder.path}; wait for it or choose another --out"
+    )
+    with locked(folder.path, busy):
         if folder.started:
             _check_same(folder, recipe, requests)
         else:

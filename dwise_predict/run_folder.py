@@ -1,16 +1,9 @@
-"""Where the files of one training run lie, and who may write them."""
+"""Where the files of one training run lie."""
 
 from __future__ import annotations
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-from dwise_predict.errors import RunError
-
-_LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -52,7 +45,7 @@ class RunFolder:
     @property
     def started(self) -> bool:
         """Whether there is anything but a recipe and a workload, which cost nothing to redo."""
-        cheap = {self.recipe.name, self.workload.name, _LOCK}
+        cheap = {self.recipe.name, self.workload.name}
         return self.path.is_dir() and any(
             entry.name not in cheap and entry.suffix != ".tmp" for entry in self.path.iterdir()
         )
@@ -66,16 +59,3 @@ class RunFolder:
     def trained(self) -> bool:
         """Whether bundle and predictions are complete; the predictions are written last."""
         return self.predictions.is_file() and (self.bundle / "config.json").is_file()
-
-
-@contextmanager
-def locked(folder: RunFolder) -> Iterator[None]:
-    """Keep other processes from writing this run meanwhile; the lock ends with the process."""
-    with (folder.path / _LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RunError(
-                f"another process is writing {folder.path}; wait for it or choose another --out"
-            ) from error
-        yield

@@ -27,7 +27,8 @@ class Reference:
     def __init__(self, folder: Path, algorithm: str, parameters: dict[str, float]) -> None:
         self.config = json.loads((folder / "config.json").read_text())
         self.weights = {
-            name: tensor.double() for name, tensor in load_file(folder / "model.safetensors").items()
+            name: tensor.double()
+            for name, tensor in load_file(folder / "model.safetensors").items()
         }
         self.algorithm = algorithm
         self.parameters = parameters
@@ -136,7 +137,9 @@ class Reference:
         return self._norm(x, weights["model.norm.weight"])
 
     def _norm(self, x: Tensor, gain: Tensor) -> Tensor:
-        return x / torch.sqrt(x.square().mean(-1, keepdim=True) + self.config["rms_norm_eps"]) * gain
+        return (
+            x / torch.sqrt(x.square().mean(-1, keepdim=True) + self.config["rms_norm_eps"]) * gain
+        )
 
     def _rotate(self, x: Tensor) -> Tensor:
         half = x.shape[-1] // 2

@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from dwise_predict.files import write_folder
 from dwise_predict.fingerprint import Fingerprint
 from dwise_predict.predictors.examples import Examples
-from dwise_predict.profile.files import digest, hidden_bytes, table_bytes, write_folder
+from dwise_predict.profile.encoding import digest, hidden_bytes, table_bytes
 from dwise_predict.profile.records import (
     HIDDEN_FILE,
     REQUESTS_FILE,

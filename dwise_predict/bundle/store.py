@@ -20,7 +20,7 @@ from dwise_predict.bundle.schema import (
     FileEntry,
 )
 from dwise_predict.errors import BundleError
-from dwise_predict.files import write_bytes
+from dwise_predict.files import sync_folder, write_bytes
 
 _MAX_CONFIG_BYTES = 16 * 2**20
 _MAX_FILE_BYTES = 2 * 2**30
@@ -55,7 +55,7 @@ def write_bundle_folder(folder: Path, config: BundleConfig, files: Mapping[str, 
         if folder.exists():
             os.rename(folder, old)
         os.rename(new, folder)
-        _sync_folder(folder.parent)
+        sync_folder(folder.parent)
         shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         raise BundleError(
@@ -123,11 +123,3 @@ def _read(path: Path, limit: int) -> bytes:
 
 def _occupied(folder: Path) -> bool:
     return not folder.is_dir() or any(folder.iterdir())
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

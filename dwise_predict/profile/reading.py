@@ -9,13 +9,12 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import BaseModel, ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
 from dwise_predict.errors import ProfileError
-from dwise_predict.profile.files import Hidden, digest
+from dwise_predict.profile.encoding import Hidden, digest
 from dwise_predict.profile.records import (
     DATA_FILES,
     HIDDEN_FILE,
@@ -28,6 +27,7 @@ from dwise_predict.profile.records import (
     SHARDS_FOLDER,
     RunInfo,
 )
+from dwise_predict.tables import read_table
 from dwise_predict.validation import describe
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -112,7 +112,7 @@ def read_records(folder: Path, sha256: Mapping[str, str], remedy: str) -> Record
 def _read_table(content: bytes, schema: pa.Schema, path: Path) -> pa.Table:
     """A table from the bytes of the Parquet file ``path``."""
     try:
-        table = pq.read_table(pa.BufferReader(content))
+        table = read_table(pa.BufferReader(content))
     except pa.ArrowException as error:
         raise ProfileError(f"{path} is no Parquet file: {error}") from error
     if not table.schema.equals(schema):

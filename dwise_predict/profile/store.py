@@ -13,14 +13,8 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from dwise_predict.errors import ProfileError
-from dwise_predict.profile.files import (
-    digest,
-    hidden_bytes,
-    locked,
-    table_bytes,
-    write_file,
-    write_folder,
-)
+from dwise_predict.files import locked, write_bytes, write_folder
+from dwise_predict.profile.encoding import digest, hidden_bytes, table_bytes
 from dwise_predict.profile.reading import Records, read_json, read_records, read_run_info
 from dwise_predict.profile.records import (
     HIDDEN_FILE,
@@ -103,8 +97,8 @@ class ProfileWriter:
         )
         with _writing(self.folder, self._kept()):
             for name, content in contents.items():
-                write_file(self.folder / name, content)
-            write_file(self.folder / RUN_FILE, _json_bytes(run))
+                write_bytes(self.folder / name, content)
+            write_bytes(self.folder / RUN_FILE, _json_bytes(run))
 
     def _read_shard(self, shard: int) -> Records:
         folder = self._shard(shard)
@@ -139,7 +133,11 @@ def open_profile(folder: Path, campaign: Campaign) -> Iterator[ProfileWriter]:
     with ExitStack() as stack:
         with _writing(folder, "choose a folder that can be written"):
             folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(folder))
+            busy = ProfileError(
+                f"another process is writing the profile {folder}: wait for it, or choose "
+                "another folder"
+            )
+            stack.enter_context(locked(folder, busy))
             writer = ProfileWriter(folder, _join(folder, campaign))
         writer.verify()
         yield writer
@@ -166,7 +164,7 @@ def _join(folder: Path, campaign: Campaign) -> Campaign:
                 "empty or new one"
             )
         header.parent.mkdir(exist_ok=True)
-        write_file(header, _json_bytes(campaign))
+        write_bytes(header, _json_bytes(campaign))
         return campaign
     if differences := campaign_differences(old, campaign):
         raise ProfileError(

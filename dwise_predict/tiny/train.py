@@ -18,6 +18,7 @@ from typing import Any
 import click
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -210,9 +211,9 @@ class Run:
         self.step = state["step"]
         return True
 
-    def start_from(self, path: Path) -> None:
-        """Take the weights of another run's ``state.pt``, nothing else."""
-        self.model.load_state_dict(torch.load(path, weights_only=True)["model"])
+    def start_from(self, checkpoint: Path) -> None:
+        """Take the weights of a checkpoint folder, nothing else."""
+        self.model.load_state_dict(load_file(checkpoint / "model.safetensors"))
 
     def advance(self, training: list[Tokens]) -> float:
         """Take one step and return its loss."""
@@ -255,11 +256,11 @@ class Run:
 def load_or_train_tokenizer(
     out: Path, init_from: Path | None, examples: list[Example]
 ) -> Tokenizer:
-    """The run's own tokenizer, that of the run it starts from, or a new one."""
+    """The run's own tokenizer, that of the checkpoint it starts from, or a new one."""
     path = out / "tokenizer.json"
     if not path.exists():
         if init_from is not None:
-            shutil.copy(init_from.parent / "tokenizer.json", path)
+            shutil.copy(init_from / "tokenizer.json", path)
         else:
             texts = (f"{e.prompt}\n{e.answer}" for e in examples[:_TOKENIZER_EXAMPLES])
             train_tokenizer(texts, VOCABULARY).save(str(path))
@@ -271,8 +272,8 @@ def load_or_train_tokenizer(
 @click.option("--data", type=click.Path(path_type=Path, exists=True), help="Public data sets.")
 @click.option(
     "--init-from",
-    type=click.Path(path_type=Path, exists=True),
-    help="state.pt of another run whose weights and tokenizer to start from.",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Checkpoint folder whose weights and tokenizer to start from, e.g. the shipped one.",
 )
 @click.option("--examples", default=300_000, show_default=True, help="Size of the corpus.")
 @click.option("--steps", default=3300, show_default=True, help="Steps of the whole run.")

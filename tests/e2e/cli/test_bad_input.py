@@ -1,6 +1,5 @@
 """What cannot work is said in one line, with status 2, and nothing finished is lost."""
 
-import fcntl
 import json
 import resource
 import shutil
@@ -9,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dwise_predict.errors import RunError
+from dwise_predict.files import locked
 from tests.runs import dwise, same_result, start_train, write_prompts
 
 TRAIN = ("train", "--model", "recipe.yaml", "--workload")
@@ -135,7 +136,6 @@ def test_resuming_as_something_else_names_the_difference(study: Path, tmp_path: 
 
 
 def test_a_run_that_is_being_written_is_left_alone(study: Path) -> None:
-    with (study / "run" / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(study / "run", RunError("held by the test")):
         message = _refused(study, *TRAIN, "prompts.jsonl", "--out", "run", "--resume")
     assert "another process is writing run" in message

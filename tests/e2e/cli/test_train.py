@@ -17,11 +17,7 @@ TRAIN = ("train", "--model", "recipe.yaml", "--workload", "prompts.jsonl")
 
 
 def _modified(folder: Path) -> dict[Path, int]:
-    return {
-        path: path.stat().st_mtime_ns
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != ".lock"
-    }
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ def test_a_crash_in_the_middle_of_a_shard_or_of_the_merge_leaves_no_half(folder:
     with open_profile(folder, campaign()) as writer:
         writer.write_shard(0, records(writer.campaign, 0))
     # What a crash leaves: a shard under its temporary name, and merged files without run.json.
-    shutil.copytree(folder / "shards" / "shard-00000", folder / "shards" / ".tmp-shard-00001")
+    shutil.copytree(folder / "shards" / "shard-00000", folder / "shards" / ".shard-00001.tmp")
     (folder / "requests.parquet").write_bytes(b"half")
     with open_profile(folder, campaign()) as writer:
         assert writer.missing() == [1, 2]
