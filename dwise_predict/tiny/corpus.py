@@ -30,15 +30,15 @@ from dwise_predict.workload.schema import Message, Request
 # Share of each generator in the corpus. Unlike the workload's mix, it leans towards what takes
 # most training: arithmetic, copying and retrieval.
 GENERATED_SHARES = {
-    "chat": 0.13,
-    "instruction": 0.13,
-    "code": 0.08,
-    "math": 0.16,
-    "multilingual_math": 0.07,
-    "multiple_choice": 0.08,
-    "hard_multiple_choice": 0.11,
+    "chat": 0.10,
+    "instruction": 0.11,
+    "code": 0.05,
+    "math": 0.24,
+    "multilingual_math": 0.10,
+    "multiple_choice": 0.10,
+    "hard_multiple_choice": 0.16,
     "long_context": 0.08,
-    "copying": 0.16,
+    "copying": 0.06,
 }
 REAL_SHARE = 0.03
 _MAX_ANSWER_CHARS = 420

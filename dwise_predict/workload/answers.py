@@ -42,8 +42,8 @@ def answer_correct(answer: str, text: str) -> bool:
     if kind == "items":
         items = [item.strip().lower() for item in answer.split(",")]
         if all(_NUMBER.fullmatch(item) for item in items):
-            # Long-context reports number their lines; those ordinals are followed by a period.
-            return _NUMBER.findall(re.sub(r"(?m)^\d+\. ", "", text)) == items
+            # Lines may be numbered, "2. " or "2/3 ": those are no items.
+            return _NUMBER.findall(re.sub(r"(?m)^\d+(?:\.|/\d+) ", "", text)) == items
         return [item.strip().lower() for item in text.split(",")] == items
     pattern = rf"(?<!\w){re.escape(' '.join(answer.lower().split()))}(?!\w)"
     return re.search(pattern, " ".join(text.lower().split())) is not None

@@ -38,12 +38,13 @@ def hard_multiple_choice_task(rng: Random) -> Task:
 
 def _question(rng: Random, stem: str, options: list[str], notes: list[str], letter: str) -> Task:
     listed = " ".join(f"{LETTERS[i]}) {option}" for i, option in enumerate(options))
-    close = f"Answer: {letter}"
+    right = LETTERS.index(letter)
+    close = f"Answer: {letter}) {options[right]}"
     style = rng.choice(("letter", "letter", "reason", "each"))
     if style == "letter":
         ask, reference = rng.choice(("Letter only.", "Give the letter.")), letter
     elif style == "reason":
-        ask, reference = "Say why.", f"{notes[LETTERS.index(letter)]}. {close}"
+        ask, reference = "Say why.", f"{letter}) {notes[right]}. {close}"
     else:
         ask = rng.choice(("Explain each option.", "Go through all options."))
         lines = [f"{LETTERS[i]}) {note}." for i, note in enumerate(notes)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from dwise_predict.workload.builtin.task import Task, small_talk
+from dwise_predict.workload.builtin.task import Task, numbered, small_talk
 from dwise_predict.workload.builtin.vocabulary import ADJECTIVES, ANIMALS, NAMES, OBJECTS, PLACES
 
 _SMALL_NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -76,8 +76,8 @@ def _sentences(rng: Random) -> tuple[str, str, str | None]:
     number = _SMALL_NUMBERS[count - 1]
     question = f"Write {number} numbered sentences about a {topic}."
     lines = [
-        f"{i}. The {topic} of {rng.choice(NAMES)} is {rng.choice(ADJECTIVES)} and at the "
+        f"The {topic} of {rng.choice(NAMES)} is {rng.choice(ADJECTIVES)} and at the "
         f"{rng.choice(PLACES)}."
-        for i in range(1, count + 1)
+        for _ in range(count)
     ]
-    return question, "\n".join(lines), None
+    return question, "\n".join(numbered(lines)), None

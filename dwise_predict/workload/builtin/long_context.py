@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from dwise_predict.workload.builtin.task import Task
+from dwise_predict.workload.builtin.task import Task, numbered
 from dwise_predict.workload.builtin.vocabulary import (
     ADJECTIVES,
     ANIMALS,
@@ -40,8 +40,9 @@ def long_context_task(rng: Random, sentences: int | None = None) -> Task:
     else:
         ask = f"Write a report on the codes of {names}."
         reference = "\n".join(
-            f"{i}. I looked for {name} in the text. The code of {name} is {codes[name]}."
-            for i, name in enumerate(asked, 1)
+            numbered(
+                [f"I looked for {name}. The code of {name} is {codes[name]}." for name in asked]
+            )
         )
     question_first = rng.random() < 0.5
     text = " ".join(lines)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from dwise_predict.workload.builtin.task import Task, small_talk
+from dwise_predict.workload.builtin.task import Task, numbered, small_talk
 from dwise_predict.workload.builtin.vocabulary import NAMES
 
 Steps = list[str]
@@ -98,11 +98,11 @@ def multilingual_math_task(rng: Random) -> Task:
 def _problem(rng: Random, words: _Language) -> Task:
     kind = rng.choice((_chain, _chain, _sum, _sum, _table, _doubling, _total))
     question, steps, result = kind(rng, words)
-    if rng.random() < 0.4:
+    if rng.random() < 0.3:
         question = f"{question} {rng.choice(words.brief)}"
         return Task(small_talk(rng, question), str(result), str(result))
     question = f"{question} {rng.choice(words.worked)}" if rng.random() < 0.5 else question
-    reference = "\n".join([*steps, words.close.format(n=result)])
+    reference = "\n".join([*numbered(steps), words.close.format(n=result)])
     return Task(small_talk(rng, question), reference, str(result))
 
 

@@ -18,6 +18,11 @@ class Task:
     """What a checker looks for in the output; None when nothing is checkable."""
 
 
+def numbered(lines: list[str]) -> list[str]:
+    """Put "1/3 ", "2/3 ", ... before lines: a plan that tells, line by line, when to stop."""
+    return [f"{index}/{len(lines)} {line}" for index, line in enumerate(lines, 1)]
+
+
 def small_talk(rng: Random, question: str) -> str:
     """Put zero to four unrelated sentences around ``question``.
 
