@@ -15,8 +15,7 @@ def keep_freed_memory() -> bool:
 
     By default glibc serves every tensor above 128 KiB from a fresh ``mmap``, so that each
     forward pass faults in all of its pages again. Where page faults are slow (virtual machines)
-    that costs more than the arithmetic: the built-in engine served 56 blocks a second without
-    this setting and 209 with it (32 slots of 16 tokens, 4.5 M parameters, 2 busy cores). The
+    that costs more than the arithmetic (``benchmarks/bench_rounds.py`` measures it). The
     setting holds for the whole process and cannot be undone; its price is that peak memory is
     kept. Returns whether it was applied: False where the C library has no ``mallopt``.
     """
