@@ -276,9 +276,9 @@ def load_or_train_tokenizer(
     help="Checkpoint folder whose weights and tokenizer to start from, e.g. the shipped one.",
 )
 @click.option("--examples", default=300_000, show_default=True, help="Size of the corpus.")
-@click.option("--steps", default=3300, show_default=True, help="Steps of the whole run.")
-@click.option("--decay-steps", default=800, show_default=True, help="Last steps that decay.")
-@click.option("--batch-positions", default=12_288, show_default=True, help="Positions a step.")
+@click.option("--steps", default=5300, show_default=True, help="Steps of the whole run.")
+@click.option("--decay-steps", default=900, show_default=True, help="Last steps that decay.")
+@click.option("--batch-positions", default=8192, show_default=True, help="Positions a step.")
 @click.option("--matrix-lr", default=0.02, show_default=True, help="Muon, hidden matrices.")
 @click.option("--vector-lr", default=3e-3, show_default=True, help="AdamW, everything else.")
 @click.option("--seed", default=0, show_default=True)
