@@ -306,7 +306,8 @@ def main(
     digest = corpus_digest(examples)
     run = Run(out, plan, load_or_train_tokenizer(out, init_from, examples))
     tokens = tokenize(run.tokenizer, examples)
-    held_out, training = tokens[:_HELD_OUT], tokens[_HELD_OUT:]
+    split = min(_HELD_OUT, len(tokens) // 10)
+    held_out, training = tokens[:split], tokens[split:]
     click.echo(f"{len(training)} training examples, corpus {digest[:12]}")
     if run.restore():
         click.echo(f"continuing at step {run.step}")
