@@ -17,6 +17,9 @@ import pyarrow.parquet as pq
 
 def read_table(source: Path | pa.NativeFile, columns: Sequence[str] | None = None) -> pa.Table:
     """Read a Parquet file, or the given columns of it."""
+    if isinstance(source, Path):
+        # As bytes: Arrow takes names like "s3:run" for addresses.
+        source = pa.BufferReader(source.read_bytes())
     return pq.read_table(
         source,
         columns=None if columns is None else list(columns),

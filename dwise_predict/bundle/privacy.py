@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import json
 import re
 import shlex
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from dwise_predict.errors import BundleError
 
@@ -15,6 +16,7 @@ from dwise_predict.errors import BundleError
 _PATH = re.compile(
     r"(?<![\w:/.\\~-])(?:~(?=/)|/[\w.@+-]+(?=/))(?:/[\w.@+-]*)+|\b[A-Za-z]:\\[^\s\"']*"
 )
+_ROOTED = re.compile(r"/|~|[A-Za-z]:[/\\]")
 _MIN_NAME = 3
 
 
@@ -28,7 +30,7 @@ def public_command(command: str) -> str:
         words = shlex.split(command)
     except ValueError:  # an unclosed quote: the text of a command that no shell ran
         words = command.split()
-    cleaned = [_PATH.sub(_last_component, word) for word in words]
+    cleaned = [_without_folders(word) for word in words]
     for name, placeholder in _names().items():
         pattern = _whole_word(name)
         cleaned[2:] = [pattern.sub(placeholder, word) for word in cleaned[2:]]
@@ -45,11 +47,13 @@ def check_private(texts: Mapping[str, str], command: str) -> None:
         BundleError: with the file and what was found.
     """
     for file, text in texts.items():
-        if match := _PATH.search(text):
-            raise BundleError(
-                f"{file} would publish the local path {match.group()!r}; name models, workloads "
-                "and categories without folders"
-            )
+        # Decoded, because an escaped quote after a colon looks like a path on a Windows drive.
+        for string in _strings(json.loads(text)) if file.endswith(".json") else [text]:
+            if match := _PATH.search(string):
+                raise BundleError(
+                    f"{file} would publish the local path {match.group()!r}; name models, "
+                    "workloads and categories without folders"
+                )
     arguments = " ".join(shlex.split(command)[2:])
     for name, placeholder in _names().items():
         if _whole_word(name).search(arguments):
@@ -57,6 +61,26 @@ def check_private(texts: Mapping[str, str], command: str) -> None:
                 f"the recorded command names this machine's {placeholder[1:-1]} {name!r}; "
                 "clean it with public_command"
             )
+
+
+def _without_folders(word: str) -> str:
+    flag, equals, value = word.rpartition("=")
+    if _ROOTED.match(value):
+        # A whole word is a path even where its folders have names with spaces.
+        return flag + equals + re.split(r"[/\\]", value.rstrip("/\\"))[-1]
+    return _PATH.sub(_last_component, word)
+
+
+def _strings(value: object) -> Iterator[str]:
+    """Every string in decoded JSON, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from (key, *_strings(item))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
 
 
 def _last_component(match: re.Match[str]) -> str:

@@ -6,6 +6,7 @@ Verbs import what they need when they run, so that help is immediate.
 from __future__ import annotations
 
 import errno
+import io
 import sys
 from collections.abc import Sequence
 
@@ -73,6 +74,10 @@ def train_main() -> None:
 
 def _run(command: click.Command, name: str, arguments: Sequence[str]) -> int:
     """Exit status: 0, 2 for what the user can put right, 130 when interrupted."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a dash must not end a run that has finished.
+            stream.reconfigure(errors="replace")
     try:
         status = command.main(list(arguments), prog_name=name, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from dwise_predict.pipeline import RunResult
 
 
+_MAX_LABEL = 40
+"""A long category wraps instead of pushing the values off the screen."""
+
+
 def print_summary(result: RunResult) -> None:
     """Print what was served, how good the predictors are, and where the files lie."""
     console = Console(highlight=False, markup=False)
@@ -69,7 +73,7 @@ def _cells(quality: RankMetrics) -> list[str]:
 
 def _facts(title: str, facts: dict[str, str]) -> Table:
     table = _table(title, header=False)
-    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", max_width=_MAX_LABEL)
     table.add_column(overflow="fold")
     for name, value in facts.items():
         # Text, because categories and paths may hold what looks like markup.

@@ -26,6 +26,8 @@ _INK, _GRID = "#010203", "#040506"
 _CSS = {_INK: "currentColor", _GRID: "var(--grid)"}
 _SVG_TAG = r'<svg xmlns="http://www.w3.org/2000/svg" viewBox="\1" role="img">'
 _STYLE: Any = {
+    # Categories and request ids are shown as they are, dollar signs included.
+    "text.parse_math": False,
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "font.size": 10,

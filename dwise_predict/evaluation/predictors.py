@@ -67,6 +67,11 @@ def predict(predictors: Predictors, examples: Examples) -> Predictions:
     )
 
 
+MIN_RANKED = 5
+"""Fewest evaluation requests of a category that is held out: ranks of fewer say nothing, and a
+workload with a category for every request would retrain once for each."""
+
+
 def held_out_groups(categories: list[str]) -> list[tuple[str, ...]]:
     """Each category alone, and all multiple-choice ones together (paper Table 7).
 
@@ -109,7 +114,10 @@ def hold_out(
             rest = train.take(~np.isin(train.category, group))
             usable = rest.take(rest.finished & (rest.durations > 0))
             prompts = len(np.unique(usable.prompt))
-            if prompts < MIN_PROMPTS:
+            ranks = int(np.isin(ranked.category, group).sum())
+            if ranks < MIN_RANKED:
+                skipped[name] = f"{ranks} evaluation requests, {MIN_RANKED} are needed"
+            elif prompts < MIN_PROMPTS:
                 skipped[name] = f"{prompts} other training prompts, {MIN_PROMPTS} are needed"
             elif not usable.events(settings.refiner.duration).any():
                 skipped[name] = "no other training request has a known duration"

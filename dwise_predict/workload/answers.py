@@ -13,7 +13,7 @@ _LETTER = re.compile(r"\b[A-J]\b")
 
 def answer_kind(answer: str) -> Kind:
     """The form of an expected answer: one number, one option letter, a comma list, other text."""
-    if _NUMBER.fullmatch(answer.strip()):
+    if _NUMBER.fullmatch(_plain_numbers(answer.strip())):
         return "number"
     if _LETTER.fullmatch(answer.strip()):
         return "letter"
@@ -23,10 +23,9 @@ def answer_kind(answer: str) -> Kind:
 def answer_correct(answer: str, text: str) -> bool:
     """Check an output against the expected answer.
 
-    A number must be the last number of the output (thousands separators are ignored), an option
-    letter the last letter that stands alone, items must be exactly those found in the output in
-    that order (numbers only are looked at when all items are numbers), and other text must be the
-    whole output or stand in it as words.
+    A number must be the last number of the output (thousands separators are ignored) and an option
+    letter the last letter that stands alone. A list of numbers must be exactly the numbers of the
+    output, in that order. Other text must stand in the output as words, a comma list as a whole.
 
     Args:
         answer: expected answer.
@@ -34,8 +33,8 @@ def answer_correct(answer: str, text: str) -> bool:
     """
     kind = answer_kind(answer)
     if kind == "number":
-        found = _NUMBER.findall(re.sub(r"(?<=\d),(?=\d{3}\b)", "", text))
-        return bool(found) and float(found[-1]) == float(answer)
+        found = _NUMBER.findall(_plain_numbers(text))
+        return bool(found) and float(found[-1]) == float(_plain_numbers(answer))
     if kind == "letter":
         found = _LETTER.findall(text)
         return bool(found) and found[-1] == answer.strip()
@@ -44,6 +43,20 @@ def answer_correct(answer: str, text: str) -> bool:
         if all(_NUMBER.fullmatch(item) for item in items):
             # Lines may be numbered, "2. " or "2/3 ": those are no items.
             return _NUMBER.findall(re.sub(r"(?m)^\d+(?:\.|/\d+) ", "", text)) == items
-        return [item.strip().lower() for item in text.split(",")] == items
-    pattern = rf"(?<!\w){re.escape(' '.join(answer.lower().split()))}(?!\w)"
+    return _contains(text, answer)
+
+
+def _plain_numbers(text: str) -> str:
+    """Drop thousands separators: 1,200 is 1200."""
+    return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
+
+
+def _contains(text: str, answer: str) -> bool:
+    """Whether the words of ``answer`` stand in ``text``, whatever case and white space.
+
+    A comma list must stand there whole: neither longer than the answer nor part of another list.
+    """
+    before, after = (r"(?<!, )", r"(?!,)") if "," in answer else ("", "")
+    words = re.escape(" ".join(answer.lower().split()))
+    pattern = rf"{before}(?<!\w){words}(?!\w){after}"
     return re.search(pattern, " ".join(text.lower().split())) is not None

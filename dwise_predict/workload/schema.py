@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Split = Literal["train", "eval"]
 Role = Literal["system", "user", "assistant"]
@@ -27,13 +27,23 @@ class Request(BaseModel):
 
     request_id: str = Field(min_length=1, description="Unique within its workload.")
     messages: tuple[Message, ...] = Field(min_length=1)
-    category: str = Field(default="default", min_length=1)
-    dataset: str = Field(default="own", min_length=1, description="Where the prompt comes from.")
+    category: str = Field(default="default", min_length=1, max_length=80)
+    dataset: str = Field(
+        default="own", min_length=1, max_length=80, description="Where the prompt comes from."
+    )
     split: Split | None = Field(
         default=None, description="None lets training split by prompt hash; see split_requests."
     )
     max_new_tokens: int | None = Field(default=None, gt=0, description="None: the recipe's budget.")
     answer: str | None = Field(default=None, description="Expected answer of checkable requests.")
+
+    @field_validator("category", "dataset")
+    @classmethod
+    def _is_a_label(cls, value: str) -> str:
+        # Labels are published with bundles, where anything like a local path is refused.
+        if not value.isprintable() or "\\" in value or value.startswith(("/", "~")):
+            raise ValueError("must be a plain name: printable, no backslash, no / or ~ in front")
+        return value
 
     @property
     def text(self) -> str:

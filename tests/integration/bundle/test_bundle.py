@@ -300,6 +300,11 @@ def test_a_model_given_by_its_local_path_is_refused(tmp_path: Path) -> None:
         ("/usr/local/bin/dwise train --model tiny", "dwise train --model tiny"),
         ("dwise train --workload ~/prompts/x.jsonl", "dwise train --workload x.jsonl"),
         (r"dwise train 'C:\Users\joe\x.jsonl'", "dwise train x.jsonl"),
+        (
+            "dwise train --workload '/data/Jane Doe/my x.jsonl'",
+            "dwise train --workload 'my x.jsonl'",
+        ),
+        ("dwise train --set 'workload.path=/Jane Doe/x'", "dwise train --set workload.path=x"),
         ("dwise train --model org/dllm-mini", "dwise train --model org/dllm-mini"),
         ("dwise train --set a.b=1/2 'unclosed", "dwise train --set a.b=1/2 ''\"'\"'unclosed'"),
         ("", ""),

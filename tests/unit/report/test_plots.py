@@ -49,3 +49,10 @@ def test_shares_over_time_weigh_rounds_by_how_long_they_took() -> None:
     np.testing.assert_allclose(
         plots.time_average(ends, values, np.array([0.0, 2.0, 4.0])), [(8 + 2) / 2, 2.0]
     )
+
+
+def test_dollar_signs_in_names_are_shown_not_typeset() -> None:
+    rounds = TRUE.astype(int)
+    assert "cost $x_$ (12)" in plots.rounds_by_category({"cost $x_$": rounds})
+    curve = plots.Curve("US$5 to US$9", np.linspace(1, 0, 40), 12.5, 14)
+    assert "US$5 to US$9" in plots.survival_curves([curve] * 4)

@@ -116,6 +116,11 @@ def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
 
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
+_LABEL = st.text(
+    st.characters(exclude_categories=["C", "Z"], exclude_characters="\\/~"),
+    min_size=1,
+    max_size=80,
+)
 
 
 @given(
@@ -127,7 +132,7 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str
                 min_size=1,
                 max_size=3,
             ).map(tuple),
-            category=_TEXT,
+            category=_LABEL,
             split=st.sampled_from([None, "train", "eval"]),
             max_new_tokens=st.none() | st.integers(1, 10_000),
             answer=st.none() | _TEXT,
