@@ -18,7 +18,14 @@ from pydantic import (
 )
 
 from dwise_predict.errors import RecipeError
-from dwise_predict.validation import describe, unknown_name
+from dwise_predict.validation import describe, shortened, unknown_name
+
+# Limits on predictors, shared with the schema of bundles: what a recipe may ask for can be saved.
+MAX_TREES = 10_000
+MAX_LEAVES = 4_096
+MAX_MEMBERS = 64
+MAX_WIDTH = 65_536
+MAX_LAYERS = 16
 
 _RECIPES = Path(__file__).parent / "recipes"
 
@@ -34,6 +41,13 @@ class _Section(BaseModel):
             raise ValueError("should be a number or text, not a boolean")
         return value
 
+    @field_validator("*")
+    @classmethod
+    def _refuse_null_characters(cls, value: object) -> object:
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError("should be text without a NUL character")
+        return value
+
 
 class ModelSettings(_Section):
     """The target model."""
@@ -47,10 +61,14 @@ class EngineSettings(_Section):
     """How the model is served while it is profiled."""
 
     name: Literal["torch", "sglang"] = "torch"
-    slots: int = Field(default=32, gt=0, description="Requests per round (B in the paper).")
+    slots: int = Field(
+        default=32, gt=0, le=65_536, description="Requests per round (B in the paper)."
+    )
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:N.")
-    threads: int | None = Field(default=None, gt=0, description="CPU threads; None: all cores.")
+    threads: int | None = Field(
+        default=None, gt=0, le=1_024, description="CPU threads; None: all cores."
+    )
 
 
 class DecodingSettings(_Section):
@@ -58,9 +76,11 @@ class DecodingSettings(_Section):
 
     algorithm: Literal["LowConfidence", "JointThreshold"] = "LowConfidence"
     parameters: dict[str, float] = Field(default_factory=dict, description="e.g. threshold: 0.9")
-    block_size: int = Field(gt=0)
+    block_size: int = Field(gt=0, le=4_096)
     fdfo: bool = True
-    budget_tokens: int = Field(default=256, gt=0, description="Output budget of a request.")
+    budget_tokens: int = Field(
+        default=256, gt=0, le=1_000_000, description="Output budget of a request."
+    )
 
 
 class WorkloadSettings(_Section):
@@ -68,8 +88,8 @@ class WorkloadSettings(_Section):
 
     name: Literal["builtin", "jsonl"] = "builtin"
     path: str | None = Field(default=None, description="JSONL file when name is jsonl.")
-    train: int = Field(default=1024, ge=0, description="Training requests (builtin).")
-    eval: int = Field(default=512, ge=0, description="Evaluation requests (builtin).")
+    train: int = Field(default=1024, ge=0, le=1_000_000, description="Training requests (builtin).")
+    eval: int = Field(default=512, ge=0, le=1_000_000, description="Evaluation requests (builtin).")
     eval_fraction: float = Field(
         default=0.33, gt=0, lt=1, description="Share held out of a JSONL workload, by prompt."
     )
@@ -85,17 +105,24 @@ class ProfileSettings(_Section):
     """How the profile is written."""
 
     shard_requests: int = Field(
-        default=256, gt=0, description="Requests served from an empty engine; the unit of resume."
+        default=256,
+        gt=0,
+        le=1_000_000,
+        description="Requests served from an empty engine; the unit of resume.",
     )
 
 
 class AdmissionSettings(_Section):
     """LightGBM regressor on prompt features (paper Section 4.2, Appendix 9)."""
 
-    trees: int = Field(default=100, gt=0)
-    leaves: int = Field(default=15, gt=1, description="At most this many leaves per tree.")
-    learning_rate: float = Field(default=0.1, gt=0)
-    min_leaf: int = Field(default=20, gt=0, description="Fewest training requests in a leaf.")
+    trees: int = Field(default=100, gt=0, le=MAX_TREES)
+    leaves: int = Field(
+        default=15, gt=1, le=MAX_LEAVES, description="At most this many leaves per tree."
+    )
+    learning_rate: float = Field(default=0.1, gt=0, le=1)
+    min_leaf: int = Field(
+        default=20, gt=0, le=1_000_000, description="Fewest training requests in a leaf."
+    )
 
 
 Duration = Literal["completion", "budget_free"]
@@ -104,21 +131,28 @@ Duration = Literal["completion", "budget_free"]
 class RefinerSettings(_Section):
     """Discrete-time survival MLPs on first-round hidden means (paper Section 4.2)."""
 
-    width: int = Field(default=256, gt=0)
-    layers: int = Field(default=2, gt=0)
+    width: int = Field(default=256, gt=0, le=MAX_WIDTH)
+    layers: int = Field(default=2, gt=0, le=MAX_LAYERS)
     dropout: float = Field(default=0.2, ge=0, lt=1)
-    members: int = Field(default=3, gt=0, description="Networks averaged, one seed each.")
-    hazard_knots: int = Field(
-        default=16, gt=1, description="Degrees of freedom of a hazard curve while training."
+    members: int = Field(
+        default=3, gt=0, le=MAX_MEMBERS, description="Networks averaged, one seed each."
     )
-    epochs: int = Field(default=100, gt=0, description="At most; early stopping ends sooner.")
-    patience: int = Field(default=10, gt=0, description="Epochs without improvement.")
-    batch_size: int = Field(default=128, gt=0)
-    learning_rate: float = Field(default=1e-3, gt=0)
-    weight_decay: float = Field(default=1e-2, ge=0)
-    stop_fraction: float = Field(default=0.1, gt=0, lt=1, description="Held out for stopping.")
+    hazard_knots: int = Field(
+        default=16,
+        gt=1,
+        le=4_096,
+        description="Degrees of freedom of a hazard curve while training.",
+    )
+    epochs: int = Field(
+        default=100, gt=0, le=100_000, description="At most; early stopping ends sooner."
+    )
+    patience: int = Field(default=10, gt=0, le=100_000, description="Epochs without improvement.")
+    batch_size: int = Field(default=128, gt=0, le=1_000_000)
+    learning_rate: float = Field(default=1e-3, gt=0, le=1)
+    weight_decay: float = Field(default=1e-2, ge=0, le=10)
+    stop_fraction: float = Field(default=0.1, ge=0.01, le=0.5, description="Held out for stopping.")
     calibration_folds: int = Field(
-        default=4, gt=1, description="Folds whose out-of-fold means fit the isotonic map."
+        default=4, gt=1, le=100, description="Folds whose out-of-fold means fit the isotonic map."
     )
     duration: Duration = Field(
         default="completion",
@@ -139,6 +173,7 @@ class Recipe(_Section):
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        max_length=100,
         description="Also the default run folder: letters, digits, '.', '_' and '-'.",
     )
     model: ModelSettings
@@ -208,7 +243,7 @@ def _text_of(path: Path) -> str:
 def _parsed(text: str, origin: str) -> Any:
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except Exception as error:  # PyYAML's constructors leak ValueError, KeyError, IndexError, ...
         raise RecipeError(f"{origin} is not valid YAML: {' '.join(str(error).split())}") from error
 
 
@@ -224,7 +259,7 @@ def _apply(raw: dict[str, Any], override: str) -> None:
         section = section[part]
         if not isinstance(section, dict):
             raise RecipeError(f"--set {override!r}: {part!r} is a value, not a section")
-    section[parts[-1]] = _parsed(value, f"the value of --set {override!r}")
+    section[parts[-1]] = _parsed(value, f"the value of --set {shortened(override)}")
 
 
 def _flattened(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -39,7 +39,7 @@ def describe(error: ValidationError, model: type[BaseModel], kind: str) -> str:
         expectation = "should be a section with keys of its own"
     if not key or isinstance(finding["input"], dict):
         return expectation
-    return f"{kind} {key!r} is {_shortened(finding['input'])}, but {expectation}"
+    return f"{kind} {key!r} is {shortened(finding['input'])}, but {expectation}"
 
 
 def _unknown_first(finding: ErrorDetails) -> bool:
@@ -68,6 +68,11 @@ def _nested(annotation: Any) -> type[BaseModel] | None:
     return next((model for model in found if model is not None), None)
 
 
-def _shortened(value: object, limit: int = 60) -> str:
-    text = repr(value)
+def shortened(value: object, limit: int = 60) -> str:
+    """``repr(value)``, cut to ``limit`` characters."""
+    try:
+        text = repr(value)
+    except ValueError:
+        # Python refuses to write integers of thousands of digits, which YAML reads as 0x....
+        text = f"{type(value).__name__} too long to show"
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -12,7 +12,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dwise_predict.fingerprint import Fingerprint
 from dwise_predict.predictors.features import FEATURES
-from dwise_predict.recipe import Duration, PredictorSettings
+from dwise_predict.recipe import (
+    MAX_LAYERS,
+    MAX_LEAVES,
+    MAX_MEMBERS,
+    MAX_TREES,
+    MAX_WIDTH,
+    Duration,
+    PredictorSettings,
+)
 
 FORMAT: Final = "dwise-bundle"
 FORMAT_VERSION: Final = "1.0"
@@ -47,17 +55,17 @@ class AdmissionShape(_Record):
     target: Literal["log_rounds"] = Field(
         default="log_rounds", description="exp() of the output is on the median scale."
     )
-    trees: int = Field(gt=0, le=10_000)
-    leaves: int = Field(gt=0, le=4_096, description="Most leaves of any tree.")
+    trees: int = Field(gt=0, le=MAX_TREES)
+    leaves: int = Field(gt=0, le=MAX_LEAVES, description="Most leaves of any tree.")
 
 
 class RefinerShape(_Record):
     """The networks in refiner.safetensors, and the meaning of inputs and outputs."""
 
     hidden_size: int = Field(gt=0, le=1_000_000)
-    members: int = Field(gt=0, le=64)
-    width: int = Field(gt=0, le=65_536)
-    layers: int = Field(gt=0, le=16)
+    members: int = Field(gt=0, le=MAX_MEMBERS)
+    width: int = Field(gt=0, le=MAX_WIDTH)
+    layers: int = Field(gt=0, le=MAX_LAYERS)
     horizon: int = Field(gt=0, le=1_000_000, description="K, hazard logits per request.")
     duration: Duration = Field(description="What ended a request; see the refiner's settings.")
     ensemble: Literal["mean_survival"] = "mean_survival"

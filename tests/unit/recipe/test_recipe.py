@@ -2,7 +2,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
+from dwise_predict.bundle.schema import AdmissionShape, RefinerShape
 from dwise_predict.errors import RecipeError
 from dwise_predict.recipe import (
     Recipe,
@@ -65,10 +67,18 @@ def test_later_overrides_win_and_untouched_keys_stay() -> None:
         ("workload.path=x.jsonl", ["workload.name=jsonl"]),
         ("workload.name=jsonl", ["workload.path"]),
         ("name=../evil", ["'name' is '../evil'"]),
+        ("name=" + "x" * 101, ["'name' is 'xxx", "at most 100 characters"]),
         ("seed", ["expected section.key=value"]),
         ("=3", ["expected section.key=value"]),
         ("engine..slots=3", ["expected section.key=value"]),
         ("seed={", ["--set 'seed={'", "YAML"]),
+        ("model.revision=2024-13-45", ["--set 'model.revision=2024-13-45'", "month must be"]),
+        ("seed=!!int x", ["--set 'seed=!!int x'", "YAML"]),
+        ("seed=!!bool x", ["--set 'seed=!!bool x'", "YAML"]),
+        ("seed=" + "9" * 5000, ["--set 'seed=999", "YAML"]),
+        ("seed=0x" + "f" * 5000, ["'seed' is int too long to show", "less than 4294967296"]),
+        ("seed=" + "[" * 3000, ["--set 'seed=[[[", "recursion"]),
+        ('model.repo="a\\0b"', ["'model.repo'", "without a NUL character"]),
     ],
 )
 def test_a_wrong_override_is_refused_in_one_line(override: str, words: list[str]) -> None:
@@ -78,6 +88,46 @@ def test_a_wrong_override_is_refused_in_one_line(override: str, words: list[str]
     assert "\n" not in message
     for word in words:
         assert word in message
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "engine.slots=65537",
+        "engine.threads=1025",
+        "decoding.block_size=4097",
+        "decoding.budget_tokens=1000001",
+        "profile.shard_requests=1000001",
+        "predictors.admission.learning_rate=1e308",
+        "predictors.refiner.learning_rate=1.1",
+        "predictors.refiner.weight_decay=10.5",
+        "predictors.refiner.stop_fraction=0.51",
+        "predictors.refiner.stop_fraction=1e-9",
+    ],
+)
+def test_a_value_out_of_all_proportion_is_refused(override: str) -> None:
+    key, _, value = override.partition("=")
+    with pytest.raises(RecipeError, match=rf"'{key}' is '?{value}'?, but should be"):
+        load_recipe("tiny", [override])
+
+
+@pytest.mark.parametrize(
+    ("section", "shape", "field"),
+    [
+        *(("admission", AdmissionShape, field) for field in ("trees", "leaves")),
+        *(("refiner", RefinerShape, field) for field in ("members", "width", "layers")),
+    ],
+)
+def test_a_recipe_asks_for_nothing_that_a_bundle_cannot_hold(
+    section: str, shape: type[BaseModel], field: str
+) -> None:
+    schema = shape.model_json_schema()["properties"]
+    largest = schema[field]["maximum"]
+    key = f"predictors.{section}.{field}"
+    recipe = load_recipe("tiny", [f"{key}={largest}"])
+    assert getattr(getattr(recipe.predictors, section), field) == largest
+    with pytest.raises(RecipeError, match=f"'{key}' is {largest + 1}"):
+        load_recipe("tiny", [f"{key}={largest + 1}"])
 
 
 def test_an_unknown_model_lists_the_valid_ones_and_the_closest() -> None:
@@ -93,6 +143,9 @@ def test_an_unknown_model_lists_the_valid_ones_and_the_closest() -> None:
         ("just text", "no mapping"),
         ("a: [", "not valid YAML"),
         ("name: x\n", "is missing"),
+        ("a: 2024-13-45", "not valid YAML"),
+        ("a: " + "9" * 5000, "not valid YAML"),
+        ("[" * 3000, "not valid YAML"),
         ("{}", "is missing"),
     ],
 )
