@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from dwise_predict.errors import WorkloadError
 from dwise_predict.files import write_text
@@ -39,6 +39,13 @@ class _Line(BaseModel):
         if not any(turn.content.strip() for turn in self.turns):
             raise ValueError("the prompt is blank")
         return self
+
+    @field_validator("answer")
+    @classmethod
+    def _some_answer(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise ValueError("expected text; leave 'answer' out where there is none")
+        return value
 
     @property
     def turns(self) -> tuple[Message, ...]:
@@ -90,6 +97,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         content = path.read_bytes()
     except OSError as error:
         raise WorkloadError(f"cannot read workload {path}: {error.strerror}") from error
+    except ValueError as error:  # of paths with a NUL character
+        raise WorkloadError(f"cannot read workload {str(path)!r}: {error}") from error
     for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         try:
             text = raw.decode("utf-8")

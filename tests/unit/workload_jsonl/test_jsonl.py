@@ -83,6 +83,10 @@ def test_byte_order_mark_windows_newlines_and_unicode_line_separators(workload: 
         (b'{"prompt": " \\n"}', ":1: the prompt is blank"),
         (b'{"prompt": 5}', "'prompt' is 5"),
         (b'{"prompt": "a", "answer": 5}', "'answer' is 5"),
+        (
+            b'{"prompt": "a"}\n{"prompt": "a", "answer": " "}',
+            ":2: key 'answer' is ' ', but expected",
+        ),
         (b'{"prompt": "a", "split": "test"}', "'train' or 'eval'"),
         (b'{"prompt": "\\ud800"}', "unpaired surrogate \\ud800"),
         (b'{"prompt": "a"}\n{"prompt": "\xff"}', ":2: byte 13 is not UTF-8"),
@@ -113,6 +117,8 @@ def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
         read_jsonl(tmp_path / "absent.jsonl")
     with pytest.raises(WorkloadError, match="Is a directory"):
         read_jsonl(tmp_path)
+    with pytest.raises(WorkloadError, match=r"'a\\x00b'.*null"):
+        read_jsonl(Path("a\0b"))
 
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
