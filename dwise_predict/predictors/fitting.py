@@ -74,7 +74,8 @@ def fit_refiner(
         progress: told about epochs.
 
     Raises:
-        TrainingError: fewer than two distinct prompts, one for training and one for stopping.
+        TrainingError: fewer than two distinct prompts, one for training and one for stopping, or
+            training diverged.
     """
     usable = examples.take(examples.durations > 0)
     if len(np.unique(usable.prompt)) < 2:
@@ -207,7 +208,8 @@ def _train(
     """Train all members in place; each ends with the weights of its best epoch.
 
     ``held_out`` is bool ``[members, n]``. A member that ran out of patience keeps computing, which
-    cannot change its best weights, until all have stopped.
+    cannot change its best weights, until all have stopped. Raises TrainingError when a member
+    never had a finite held-out loss.
     """
     train_rows, _ = _aligned(~held_out)
     stop_rows, stop_weights = _aligned(held_out)
@@ -234,6 +236,12 @@ def _train(
             if not bool((stale < settings.patience).any()):
                 advance(settings.epochs - 1 - epoch)
                 break
+    if not bool(best.isfinite().all()):
+        raise TrainingError(
+            f"the refiner's training diverged with predictors.refiner.learning_rate="
+            f"{settings.learning_rate:g}: its held-out loss was never a finite number. Lower "
+            "predictors.refiner.learning_rate."
+        )
     with torch.no_grad():
         for kept, parameter in zip(best_weights, network.parameters(), strict=True):
             parameter.copy_(kept)

@@ -177,6 +177,12 @@ def test_durations_that_are_all_censored_are_refused() -> None:
     check_trainable(cut, SMALL)
 
 
+def test_diverging_training_is_refused_with_the_setting_to_lower() -> None:
+    wild = SMALL.model_copy(update={"learning_rate": 1e30})
+    with pytest.raises(TrainingError, match=r"Lower predictors\.refiner\.learning_rate"):
+        fit_refiner(TRAIN, wild, seed=0)
+
+
 def test_the_smallest_allowed_data_train() -> None:
     tiny = TRAIN.take(np.arange(MIN_PROMPTS))
     refiner = fit_refiner(tiny, SMALL, 0)
