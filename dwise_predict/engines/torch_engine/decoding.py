@@ -116,6 +116,15 @@ _ALGORITHMS: dict[str, type[LowConfidence] | type[JointThreshold]] = {
 }
 
 
+# A penalty of 1e4 already excludes every repetition, and float16 logits can hold it.
+_LARGEST = {
+    "threshold": 1,
+    "edit_threshold": 1,
+    "max_post_edit_steps": 10_000,
+    "penalty_lambda": 10_000,
+}
+
+
 def make_algorithm(name: str, parameters: Mapping[str, float]) -> Algorithm:
     """The algorithm ``name`` with ``parameters``; raises EngineError on unknown or bad ones."""
     if name not in _ALGORITHMS:
@@ -125,9 +134,10 @@ def make_algorithm(name: str, parameters: Mapping[str, float]) -> Algorithm:
     for key, value in parameters.items():
         if key not in valid:
             raise EngineError(unknown_name(f"decoding parameter of {name}", key, valid))
-        most = 1.0 if key.endswith("threshold") else float("inf")
-        if not 0 <= value <= most:
-            raise EngineError(f"decoding.parameters.{key} is {value}, expected 0 to {most}")
+        if not 0 <= value <= _LARGEST[key]:
+            raise EngineError(
+                f"decoding.parameters.{key} is {value}, expected 0 to {_LARGEST[key]}"
+            )
         if key == "max_post_edit_steps" and value != int(value):
             raise EngineError(f"decoding.parameters.{key} is {value}, expected a whole number")
     typed = {k: int(v) if k == "max_post_edit_steps" else float(v) for k, v in parameters.items()}

@@ -132,6 +132,12 @@ def test_joint_threshold_penalises_repeating_the_left_neighbour() -> None:
     assert torch.equal(logits, before)
 
 
+def test_the_largest_penalty_fits_float16_logits() -> None:
+    algorithm = make_algorithm("JointThreshold", {"penalty_lambda": 10_000})
+    logits = logits_for([4, 4], [0.9, 0.9]).half()
+    assert algorithm.step(logits, row(4, MASK), no_prompt(2), NONE, MASK).ids[0, 1] != 4
+
+
 def test_blocks_of_a_batch_are_independent() -> None:
     algorithm = LowConfidence(threshold=0.8)
     logits = torch.cat([logits_for([1, 2], [0.9, 0.5]), logits_for([3, 4], [0.6, 0.7])])
@@ -157,6 +163,9 @@ def test_defaults_are_those_of_sglang() -> None:
         ("LowConfidence", {"edit_threshold": 0.5}, "valid: threshold$"),
         ("LowConfidence", {"threshold": 1.5}, "threshold is 1.5, expected 0 to 1"),
         ("JointThreshold", {"penalty_lambda": -1}, "penalty_lambda is -1"),
+        ("LowConfidence", {"threshold": math.nan}, "threshold is nan, expected 0 to 1"),
+        ("JointThreshold", {"penalty_lambda": 1e308}, "expected 0 to 10000"),
+        ("JointThreshold", {"max_post_edit_steps": 1e300}, "expected 0 to 10000"),
         ("JointThreshold", {"max_post_edit_steps": 1.5}, "expected a whole number"),
     ],
 )
