@@ -17,7 +17,7 @@ from dwise_predict.engines.torch_engine.model import SdarConfig, SdarModel
 from dwise_predict.engines.torch_engine.tokenizer import ChatTokenizer, read_json
 from dwise_predict.errors import EngineError
 from dwise_predict.recipe import ModelSettings
-from dwise_predict.validation import describe
+from dwise_predict.validation import describe, shortened
 
 ARCHITECTURE = "SDARForCausalLM"
 BUILTIN_TINY = "builtin:tiny"
@@ -69,7 +69,7 @@ def locate(settings: ModelSettings) -> CheckpointSource:
 
         folder = checkpoint_dir()
         source = CheckpointSource(folder, BUILTIN_TINY, _content_hash(folder))
-    elif (folder := Path(settings.repo).expanduser()).is_dir():
+    elif (folder := _expanded(settings.repo)).is_dir():
         source = CheckpointSource(folder, f"local:{folder.resolve().name}", _content_hash(folder))
     else:
         return _from_hub(settings)
@@ -98,7 +98,12 @@ def load_checkpoint(
     """
     path = folder / "config.json"
     raw = read_json(path)
-    found = (raw.get("architectures") or ["(none)"])[0]
+    architectures = raw.get("architectures") or ["(none)"]
+    if not isinstance(architectures, list):
+        raise EngineError(
+            f"{path}: architectures is {shortened(architectures)}, expected a list of names"
+        )
+    found = architectures[0]
     if found != ARCHITECTURE:
         raise EngineError(
             f"{path}: architectures begins with {found}; the built-in engine serves {ARCHITECTURE}"
@@ -110,9 +115,12 @@ def load_checkpoint(
     for key, served in _FIXED.items():
         if raw.get(key, served) != served:
             raise EngineError(f"{path}: {key} is {raw[key]!r}; the built-in engine has {served!r}")
+    # transformers 5 moved the rotary base into a section of its own.
+    rope = raw.get("rope_parameters") or {}
+    if not isinstance(rope, dict):
+        raise EngineError(f"{path}: rope_parameters is {shortened(rope)}, expected an object")
     try:
-        # transformers 5 moved the rotary base into a section of its own.
-        config = SdarConfig.model_validate({**(raw.get("rope_parameters") or {}), **raw})
+        config = SdarConfig.model_validate({**rope, **raw})
     except ValidationError as error:
         raise EngineError(f"{path}: {describe(error, SdarConfig, 'key')}") from error
     own_block_size = _token_or_size(raw, "block_size", path)
@@ -129,8 +137,17 @@ def load_checkpoint(
         architecture=found,
         block_size=block_size,
         mask_id=mask_id,
-        eos_ids=_eos_ids(folder, raw),
+        eos_ids=_eos_ids(folder, raw, config.vocab_size),
     )
+
+
+def _expanded(repo: str) -> Path:
+    try:
+        return Path(repo).expanduser()
+    except RuntimeError as error:
+        raise EngineError(
+            f"model.repo is {repo!r}, but no such home folder is known: write the whole path"
+        ) from error
 
 
 def _from_hub(settings: ModelSettings) -> CheckpointSource:
@@ -169,16 +186,26 @@ def _token_or_size(raw: dict[str, Any], key: str, path: Path) -> int:
     return value
 
 
-def _eos_ids(folder: Path, raw: dict[str, Any]) -> frozenset[int]:
+def _eos_ids(folder: Path, raw: dict[str, Any], vocab_size: int) -> frozenset[int]:
     """EOS of config.json and, where present, generation_config.json (SGLang joins them too)."""
-    generation = folder / "generation_config.json"
-    sources = [raw, read_json(generation)] if generation.is_file() else [raw]
+    path, generation = folder / "config.json", folder / "generation_config.json"
+    sources = {path: raw}
+    if generation.is_file():
+        sources[generation] = read_json(generation)
     ids: set[int] = set()
-    for source in sources:
+    for origin, source in sources.items():
         value = source.get("eos_token_id")
-        ids.update([value] if isinstance(value, int) else value or [])
+        if value is None:
+            continue
+        given = value if isinstance(value, list) else [value]
+        if not all(type(i) is int and 0 <= i < vocab_size for i in given):
+            raise EngineError(
+                f"{origin}: eos_token_id is {shortened(value)}, expected a token id, or a list of "
+                f"them, from 0 to {vocab_size - 1} (vocab_size is {vocab_size})"
+            )
+        ids.update(given)
     if not ids:
-        raise EngineError(f"{folder / 'config.json'}: eos_token_id is missing")
+        raise EngineError(f"{path}: eos_token_id is missing")
     return frozenset(ids)
 
 
@@ -204,10 +231,20 @@ def _weight_files(folder: Path) -> list[Path]:
         return [folder / _SINGLE]
     if not (folder / _INDEX).is_file():
         raise EngineError(f"{folder} holds neither {_SINGLE} nor {_INDEX}")
-    names = sorted(set(read_json(folder / _INDEX).get("weight_map", {}).values()))
+    weight_map = read_json(folder / _INDEX).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(map(_is_file_name, weight_map.values())):
+        raise EngineError(
+            f"{folder / _INDEX}: weight_map is {shortened(weight_map)}, expected an object from "
+            "weights to names of files in the same folder"
+        )
+    names = sorted(set(weight_map.values()))
     if missing := [name for name in names if not (folder / name).is_file()]:
         raise EngineError(f"{folder / _INDEX} names {_some(missing)}, not found beside it")
     return [folder / name for name in names]
+
+
+def _is_file_name(name: object) -> bool:
+    return isinstance(name, str) and not {"/", "\\"} & set(name)
 
 
 def _read_weights(

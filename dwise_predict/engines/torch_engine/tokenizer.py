@@ -49,16 +49,17 @@ class ChatTokenizer:
         return cls(tokenizer, _compile(_template_source(folder, config)), _special_tokens(config))
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
-        """Token ids of a chat, with the prompt for the assistant's turn at its end."""
-        from jinja2 import TemplateError
+        """Token ids of a chat, with the prompt for the assistant's turn at its end.
 
+        Raises EngineError when the chat template refuses the chat or fails.
+        """
         try:
             text = self._template.render(
                 messages=[message.model_dump() for message in messages],
                 add_generation_prompt=True,
                 **self._tokens,
             )
-        except TemplateError as error:
+        except Exception as error:  # a template is a program: it can fail in any way
             raise EngineError(f"the chat template refuses a prompt: {error}") from error
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
@@ -76,7 +77,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise EngineError(
             f"{path} is missing: expected a Hugging Face checkpoint folder"
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise EngineError(f"cannot read {path}: {error}") from error
     if not isinstance(content, dict):
         raise EngineError(f"{path} holds no JSON object")
@@ -86,19 +87,26 @@ def read_json(path: Path) -> dict[str, Any]:
 def _template_source(folder: Path, config: dict[str, Any]) -> str:
     file = folder / "chat_template.jinja"
     if file.is_file():
-        return file.read_text(encoding="utf-8")
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise EngineError(f"cannot read {file}: {error}") from error
     template = config.get("chat_template")
     if isinstance(template, list):
-        named = {entry["name"]: entry["template"] for entry in template}
-        template = named.get("default")
+        # Several named templates; the last of a name counts.
+        default = [t for t in template if isinstance(t, dict) and t.get("name") == "default"]
+        template = default[-1].get("template") if default else None
     if not isinstance(template, str):
-        raise EngineError(f"{folder / 'tokenizer_config.json'} has no chat_template")
+        raise EngineError(
+            f"{folder / 'tokenizer_config.json'} has no chat_template: expected text, or a list "
+            "with a template named default"
+        )
     return template
 
 
 def _compile(source: str) -> Template:
     try:
-        from jinja2 import TemplateError, TemplateSyntaxError
+        from jinja2 import TemplateError
         from jinja2.sandbox import ImmutableSandboxedEnvironment
     except ImportError as error:
         raise EngineError(_EXTRA) from error
@@ -116,7 +124,7 @@ def _compile(source: str) -> Template:
     environment.globals["raise_exception"] = raise_exception
     try:
         return environment.from_string(source)
-    except TemplateSyntaxError as error:
+    except Exception as error:  # also Python's own, of the code that Jinja generates
         raise EngineError(f"the chat template has a syntax error: {error}") from error
 
 

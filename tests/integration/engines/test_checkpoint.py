@@ -110,6 +110,15 @@ def test_template_can_refuse_a_prompt(tmp_path: Path) -> None:
         ({"block_size": ...}, "block_size is None"),
         ({"block_size": 8}, "decoding.block_size is 4, but .*config.json says 8"),
         ({"eos_token_id": ...}, "eos_token_id is missing"),
+        ({"eos_token_id": "<|eos|>"}, "eos_token_id is '<|eos|>', expected a token id"),
+        ({"eos_token_id": ["x"]}, "eos_token_id is \\['x'\\]"),
+        ({"eos_token_id": [257, True]}, "eos_token_id is"),
+        ({"eos_token_id": -1}, "eos_token_id is -1"),
+        ({"eos_token_id": [257, 261]}, "from 0 to 260"),
+        ({"eos_token_id": []}, "eos_token_id is missing"),
+        ({"architectures": 3}, "architectures is 3, expected a list"),
+        ({"architectures": {"a": 1}}, "architectures is {'a': 1}"),
+        ({"rope_parameters": [1]}, "rope_parameters is \\[1\\], expected an object"),
         ({"intermediate_size": 63}, "has shape"),
         ({"num_hidden_layers": 3}, "lack model.layers.2"),
         ({"num_hidden_layers": 1}, "does not have: model.layers.1"),
@@ -137,7 +146,10 @@ def test_names_what_is_wrong_in_the_configuration(
         ("tokenizer.json", None, "tokenizer.json is missing"),
         ("tokenizer.json", b"{}", "tokenizer.json is no tokenizer"),
         ("tokenizer_config.json", b"{}", "no chat_template"),
+        ("config.json", b"[" * 100_000, "cannot read .*config.json"),
         ("tokenizer_config.json", b'{"chat_template": "{% if %}"}', "syntax error"),
+        ("tokenizer_config.json", b'{"chat_template": ["x"]}', "no chat_template"),
+        ("tokenizer_config.json", b'{"chat_template": [{"name": "default"}]}', "no chat_template"),
     ],
 )
 def test_names_a_missing_or_damaged_file(
@@ -148,6 +160,47 @@ def test_names_a_missing_or_damaged_file(
     if content is not None:
         (folder / name).write_bytes(content)
     with pytest.raises(EngineError, match=message):
+        load(folder)
+
+
+def test_eos_of_the_generation_configuration_counts_and_is_checked(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "m")
+    (folder / "generation_config.json").write_text('{"eos_token_id": [3]}')
+    assert load(folder).eos_ids == {257, 3}
+    (folder / "generation_config.json").write_text('{"eos_token_id": 99999}')
+    with pytest.raises(EngineError, match=r"generation_config\.json: eos_token_id is 99999"):
+        load(folder)
+
+
+def test_the_default_of_several_templates_is_used(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path / "m")
+    path = folder / "tokenizer_config.json"
+    expected = load(folder).tokenizer.encode(CHAT)
+    template = json.loads(path.read_text())["chat_template"]
+    named = [{"name": "tools", "template": "x"}, {"name": "default", "template": template}]
+    path.write_text(json.dumps({"chat_template": named}))
+    assert load(folder).tokenizer.encode(CHAT) == expected
+
+
+@pytest.mark.parametrize(
+    "template", ["{{ 1 + 'a' }}", "{{ 1 // 0 }}", "{{ range(10 ** 9) }}", "{{ 2.0 ** 9999 }}"]
+)
+def test_a_template_that_fails_is_no_traceback(tmp_path: Path, template: str) -> None:
+    folder = write_checkpoint(tmp_path / "m")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+    with pytest.raises(EngineError, match="chat template"):
+        load(folder).tokenizer.encode(CHAT)
+
+
+@pytest.mark.parametrize(
+    "weight_map", [[1], None, {"model.norm.weight": 1}, {"model.norm.weight": "../m.safetensors"}]
+)
+def test_an_index_names_files_of_its_own_folder_only(tmp_path: Path, weight_map: Any) -> None:
+    folder = write_checkpoint(tmp_path / "m")
+    (folder / "model.safetensors").rename(tmp_path / "m.safetensors")
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(EngineError, match=r"index\.json: weight_map is .* same folder"):
         load(folder)
 
 
@@ -177,6 +230,12 @@ def test_revision_of_a_folder_follows_its_content_and_hides_its_path(tmp_path: P
     pinned = settings.model_copy(update={"revision": first.revision})
     with pytest.raises(EngineError, match=r"model\.revision is"):
         locate(pinned)
+
+
+def test_an_unknown_home_folder_is_refused() -> None:
+    settings = ModelSettings(repo="~no-such-user/x", architecture="SDARForCausalLM")
+    with pytest.raises(EngineError, match=r"model\.repo is '~no-such-user/x'.*home folder"):
+        locate(settings)
 
 
 def test_an_unknown_repository_is_refused(tmp_path: Path) -> None:
