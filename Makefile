@@ -19,6 +19,7 @@ help:
 	@sed -n '1,3s/^# //p' Makefile
 	@echo 'make lint    formatting, lint and types'
 	@echo 'make fmt     apply formatting and safe fixes'
+	@echo 'make soak-kill  ten SIGKILLs in a default-size run, then a comparison'
 
 setup: $(VENV)/.ready-train
 
@@ -35,7 +36,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.ready-train: pyproject.toml | $(BIN)/python
-	@echo 'installing into $(VENV): about 2 GB, a minute or more'
+	@echo 'installing into $(VENV): about 2 GB, one to five minutes'
 	$(PIP) '$(TORCH)'
 	$(PIP) --editable '.[train]'
 	@touch $@

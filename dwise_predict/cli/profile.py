@@ -10,7 +10,11 @@ import click
 from dwise_predict.cli.options import HELP_FLAGS, require_train_extra, resolve, run_options
 
 
-@click.command(context_settings=HELP_FLAGS, epilog="Continue with: dwise train … --resume")
+@click.command(
+    context_settings=HELP_FLAGS,
+    short_help="Serve a workload and label its rounds.",
+    epilog="Continue with: dwise train … --resume",
+)
 @run_options
 @click.pass_context
 def profile(ctx: click.Context, /, resume: bool, plan: bool, **flags: Any) -> None:

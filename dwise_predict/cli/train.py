@@ -18,7 +18,11 @@ Examples:
 """
 
 
-@click.command(context_settings=HELP_FLAGS, epilog=_EXAMPLES)
+@click.command(
+    context_settings=HELP_FLAGS,
+    short_help="Profile a model, train its predictors, report.",
+    epilog=_EXAMPLES,
+)
 @run_options
 @click.pass_context
 def train(ctx: click.Context, /, resume: bool, plan: bool, **flags: Any) -> None:
