@@ -135,7 +135,7 @@ class TorchEngine:
             raise EngineError(
                 f"prompt + budget tokens, rounded up to blocks of {block_size}, exceed the "
                 f"context of {context} tokens for {_some(too_long)}: shorten the prompts or "
-                "lower decoding.budget_tokens"
+                "lower decoding.budget_tokens or their max_new_tokens"
             )
         strange = [
             r.request_id

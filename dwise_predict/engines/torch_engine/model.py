@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 KeyValue = tuple[Tensor, Tensor]
@@ -29,10 +29,18 @@ class SdarConfig(BaseModel):
     num_attention_heads: int = Field(gt=0)
     num_key_value_heads: int = Field(gt=0)
     head_dim: int = Field(gt=0)
-    rms_norm_eps: float = 1e-6
-    rope_theta: float = 10000.0
+    rms_norm_eps: float = Field(default=1e-6, gt=0, allow_inf_nan=False)
+    rope_theta: float = Field(default=10000.0, gt=0, allow_inf_nan=False)
     max_position_embeddings: int = Field(gt=0)
     tie_word_embeddings: bool = False
+
+    @model_validator(mode="after")
+    def _fits(self) -> SdarConfig:
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise ValueError("num_attention_heads must be a multiple of num_key_value_heads")
+        if self.head_dim % 2:
+            raise ValueError("head_dim must be even: rotary positions turn pairs of numbers")
+        return self
 
 
 class RMSNorm(nn.Module):

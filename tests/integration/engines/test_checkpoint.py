@@ -124,6 +124,9 @@ def test_template_can_refuse_a_prompt(tmp_path: Path) -> None:
         ({"num_hidden_layers": 1}, "does not have: model.layers.1"),
         ({"attention_bias": True}, "attention_bias is True"),
         ({"rope_scaling": {"type": "yarn"}}, "rope_scaling is"),
+        ({"num_key_value_heads": 3}, "num_attention_heads must be a multiple"),
+        ({"head_dim": 15}, "head_dim must be even"),
+        ({"rms_norm_eps": 0}, "rms_norm_eps"),
     ],
 )
 def test_names_what_is_wrong_in_the_configuration(

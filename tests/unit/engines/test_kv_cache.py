@@ -14,7 +14,7 @@ CONFIG = SdarConfig(
     num_hidden_layers=2,
     num_attention_heads=4,
     num_key_value_heads=2,
-    head_dim=3,
+    head_dim=4,
     max_position_embeddings=64,
 )
 
@@ -25,7 +25,7 @@ def make_cache(pages: int) -> BlockKVCache:
 
 def test_reads_back_what_was_written_page_by_page() -> None:
     cache = make_cache(pages=5)
-    keys, values = torch.randn(2, 2, 4, 3), torch.randn(2, 2, 4, 3)
+    keys, values = torch.randn(2, 2, 4, 4), torch.randn(2, 2, 4, 4)
     cache.write(1, torch.tensor([4, 2]), keys, values)
     read_keys, read_values = cache.read(1, torch.tensor([[2, 4]]))
     assert torch.equal(read_keys[0], torch.cat([keys[1], keys[0]], dim=1))
