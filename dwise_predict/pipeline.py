@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dwise_predict.bundle import Metrics, PredictorBundle
+from dwise_predict.bundle.store import can_hold_bundle
 from dwise_predict.errors import RunError, WorkloadError
 from dwise_predict.evaluation.outcomes import Outcomes, outcomes
 from dwise_predict.evaluation.report import write_report
@@ -26,7 +27,7 @@ from dwise_predict.profiling import profile_workload
 from dwise_predict.progress import SILENT, Progress
 from dwise_predict.recipe import Recipe, dump_recipe, load_recipe, recipe_differences
 from dwise_predict.run_folder import RunFolder
-from dwise_predict.tables import evaluation_rows, read_table
+from dwise_predict.tables import evaluation_rows
 from dwise_predict.training import MIN_TRAIN_REQUESTS, train_bundle
 from dwise_predict.workload.build import build_workload
 from dwise_predict.workload.jsonl import dump_jsonl, read_jsonl
@@ -59,6 +60,7 @@ def run_training(
     requests = build_workload(recipe.workload, recipe.seed)
     _check_trainable(requests, recipe)
     with _opened(folder, recipe, requests):
+        _check_bundle_place(folder)
         _profile(requests, recipe, folder, progress)
         if not folder.trained:
             _train(recipe, folder, progress, command)
@@ -78,13 +80,18 @@ def run_profiling(
     requests = build_workload(recipe.workload, recipe.seed)
     with _opened(folder, recipe, requests):
         _profile(requests, recipe, folder, progress)
+        read_profile(folder.profile)  # one finished earlier may have been damaged since
     return folder
 
 
 def _refuse_started(folder: RunFolder, resume: bool) -> None:
     if folder.path.exists() and not folder.path.is_dir():
         raise RunError(f"{folder.path} is a file; choose another --out")
-    if folder.started and not resume:
+    if not folder.started:
+        return
+    if not folder.is_run:
+        raise RunError(f"{folder.path} is not empty and no run folder; choose another --out")
+    if not resume:
         raise RunError(
             f"{folder.path} holds a run already; continue it with --resume, choose another --out, "
             "or delete it"
@@ -106,30 +113,51 @@ def _opened(folder: RunFolder, recipe: Recipe, requests: Sequence[Request]) -> I
     with locked(folder.path, busy):
         if folder.started:
             _check_same(folder, recipe, requests)
+            yield
         else:
-            write_text(folder.recipe, dump_recipe(recipe))
-            write_text(folder.workload, dump_jsonl(requests))
+            with _begun(folder, recipe, requests):
+                yield
+
+
+@contextmanager
+def _begun(folder: RunFolder, recipe: Recipe, requests: Sequence[Request]) -> Iterator[None]:
+    """Write recipe and workload; a run that ends before its profile takes them away again."""
+    texts = {folder.recipe: dump_recipe(recipe), folder.workload: dump_jsonl(requests)}
+    new = {path: text for path, text in texts.items() if not path.exists()}
+    for path in texts.keys() - new.keys():
+        if not path.is_file() or path.read_bytes() != texts[path].encode():
+            raise RunError(
+                f"{folder.path} holds a {path.name} that is not this run's; choose another --out"
+            )
+    try:
+        for path, text in new.items():
+            write_text(path, text)
         yield
+    finally:
+        if not folder.started:
+            for path in new:
+                path.unlink(missing_ok=True)
 
 
 def _check_same(folder: RunFolder, recipe: Recipe, requests: Sequence[Request]) -> None:
     """Labels and predictors belong to one recipe and one workload; others are refused."""
-    if not folder.recipe.is_file() or not folder.workload.is_file():
-        raise RunError(
-            f"{folder.path} is no run folder: recipe.yaml or workload.jsonl is missing; "
-            "choose another --out"
-        )
     differences = recipe_differences(load_recipe(str(folder.recipe.resolve())), recipe)
     if differences:
         raise RunError(
             f"{folder.path} was started with another recipe ({'; '.join(differences)}); "
             "resume with the same recipe, or choose another --out"
         )
-    if folder.workload.read_text(encoding="utf-8") != dump_jsonl(requests):
+    if folder.workload.read_bytes() != dump_jsonl(requests).encode():
+        try:
+            stored = read_jsonl(folder.workload)
+        except WorkloadError as error:
+            raise RunError(
+                f"the run's copy of its workload is damaged ({error}); restore "
+                f"{folder.workload}, or choose another --out"
+            ) from error
         raise RunError(
-            f"{folder.path} was started with another workload "
-            f"({_change(read_jsonl(folder.workload), requests)}); restore it, "
-            "or choose another --out"
+            f"{folder.path} was started with another workload ({_change(stored, requests)}); "
+            "restore it, or choose another --out"
         )
 
 
@@ -158,11 +186,22 @@ def _profile(
 ) -> None:
     if folder.profiled:
         return
+    folder.predictions.unlink(missing_ok=True)  # of a profile that is no more
     profile_workload(requests, recipe, folder.profile, progress)
+
+
+def _check_bundle_place(folder: RunFolder) -> None:
+    """Say before an hour of work that the bundle could not be written."""
+    if not can_hold_bundle(folder.bundle):
+        raise RunError(
+            f"{folder.bundle} is damaged or no bundle: it has no config.json; "
+            f"delete the folder {folder.bundle} and run again with --resume"
+        )
 
 
 def _train(recipe: Recipe, folder: RunFolder, progress: Progress, command: str) -> None:
     """Train into ``bundle/``, then write the predictions, which mark the stage as complete."""
+    folder.report.unlink(missing_ok=True)  # of predictors that are no more
     evaluation = train_bundle(
         folder.profile,
         folder.bundle,
@@ -179,7 +218,7 @@ def _train(recipe: Recipe, folder: RunFolder, progress: Progress, command: str) 
 
 def _serving_seconds(folder: RunFolder) -> float:
     """Time spent in rounds, over all tries of an interrupted profile."""
-    rounds = read_table(folder.profile / "rounds.parquet", columns=["wall_ms"])
+    rounds = read_profile(folder.profile).rounds
     return float(pc.sum(rounds["wall_ms"]).as_py()) / 1000
 
 

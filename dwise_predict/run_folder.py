@@ -44,11 +44,16 @@ class RunFolder:
 
     @property
     def started(self) -> bool:
-        """Whether there is anything but a recipe and a workload, which cost nothing to redo."""
+        """Whether there is anything but a recipe and a workload, which a run writes first."""
         cheap = {self.recipe.name, self.workload.name}
         return self.path.is_dir() and any(
             entry.name not in cheap and entry.suffix != ".tmp" for entry in self.path.iterdir()
         )
+
+    @property
+    def is_run(self) -> bool:
+        """Whether a run began here: its recipe and its workload are there."""
+        return self.recipe.is_file() and self.workload.is_file()
 
     @property
     def profiled(self) -> bool:

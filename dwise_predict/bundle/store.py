@@ -24,12 +24,18 @@ from dwise_predict.files import sync_folder, write_bytes
 
 _MAX_CONFIG_BYTES = 16 * 2**20
 _MAX_FILE_BYTES = 2 * 2**30
-_REMEDY = "train or download the bundle again"
 
 
 def entry(content: bytes) -> FileEntry:
     """Size and hash of a file."""
     return FileEntry(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
+def can_hold_bundle(folder: Path) -> bool:
+    """Whether a bundle can be written there: the path is free, an empty folder or a bundle."""
+    return not folder.exists() or (
+        folder.is_dir() and ((folder / CONFIG_FILE).is_file() or not any(folder.iterdir()))
+    )
 
 
 def write_bundle_folder(folder: Path, config: BundleConfig, files: Mapping[str, bytes]) -> None:
@@ -43,7 +49,7 @@ def write_bundle_folder(folder: Path, config: BundleConfig, files: Mapping[str, 
         BundleError: the folder is something else than a bundle, or cannot be written.
     """
     new, old = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("new", "old"))
-    if folder.exists() and not (folder / CONFIG_FILE).is_file() and _occupied(folder):
+    if not can_hold_bundle(folder):
         raise BundleError(f"{folder} exists and is no bundle; choose another place")
     try:
         for leftover in (new, old):
@@ -74,13 +80,15 @@ def read_bundle_folder(folder: Path) -> tuple[BundleConfig, dict[str, bytes]]:
     if set(config.files) != set(FILES):
         raise BundleError(
             f"{folder / CONFIG_FILE} lists the files {sorted(config.files)}, but a bundle has "
-            f"{sorted(FILES)}; {_REMEDY}"
+            f"{sorted(FILES)}; {_remedy(folder)}"
         )
     files = {}
     for name, expected in config.files.items():
         files[name] = _read(folder / name, min(expected.bytes, _MAX_FILE_BYTES))
         if entry(files[name]) != expected:
-            raise BundleError(f"{folder / name} is not what config.json says (SHA-256); {_REMEDY}")
+            raise BundleError(
+                f"{folder / name} is not what config.json says (SHA-256); {_remedy(folder)}"
+            )
     return config, files
 
 
@@ -89,7 +97,7 @@ def _read_config(path: Path) -> BundleConfig:
     try:
         header = from_json(content)
     except ValueError as error:
-        raise BundleError(f"{path} is no JSON ({error}); {_REMEDY}") from error
+        raise BundleError(f"{path} is no JSON ({error}); {_remedy(path.parent)}") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise BundleError(f"{path} is not the configuration of a bundle (format {FORMAT!r})")
     if header.get("format_version") != FORMAT_VERSION:
@@ -102,24 +110,35 @@ def _read_config(path: Path) -> BundleConfig:
     except ValidationError as error:
         finding = error.errors()[0]
         key = ".".join(str(part) for part in finding["loc"])
-        raise BundleError(f"{path}: key {key!r}: {finding['msg']}; {_REMEDY}") from error
+        raise BundleError(
+            f"{path}: key {key!r}: {finding['msg']}; {_remedy(path.parent)}"
+        ) from error
     if config.digest != config.content_digest():
-        raise BundleError(f"{path} was changed after it was written (digest); {_REMEDY}")
+        raise BundleError(
+            f"{path} was changed after it was written (digest); {_remedy(path.parent)}"
+        )
     return config
 
 
 def _read(path: Path, limit: int) -> bytes:
     try:
         if not path.is_file():
-            raise BundleError(f"{path} is missing; {_REMEDY}")
+            raise BundleError(f"{path} is missing; {_remedy(path.parent)}")
         with path.open("rb") as file:
             content = file.read(limit + 1)
     except OSError as error:
-        raise BundleError(f"cannot read {path}: {error.strerror}; {_REMEDY}") from error
+        raise BundleError(
+            f"cannot read {path}: {error.strerror}; {_remedy(path.parent)}"
+        ) from error
     if len(content) > limit:
-        raise BundleError(f"{path} is larger than the {limit} bytes it may have; {_REMEDY}")
+        raise BundleError(
+            f"{path} is larger than the {limit} bytes it may have; {_remedy(path.parent)}"
+        )
     return content
 
 
-def _occupied(folder: Path) -> bool:
-    return not folder.is_dir() or any(folder.iterdir())
+def _remedy(folder: Path) -> str:
+    return (
+        f"download the bundle again or, in a run, delete the folder {folder} and run again "
+        "with --resume"
+    )

@@ -32,8 +32,6 @@ from dwise_predict.validation import describe
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_REMEDY = "profile the workload again"
-
 
 class Records(NamedTuple):
     """Requests, rounds and hidden means [N, hidden] of a shard or of a whole profile."""
@@ -59,10 +57,12 @@ def read_profile(folder: Path) -> Profile:
     Raises ProfileError when it is unfinished, no profile, of another format version or damaged.
     """
     run = read_run_info(folder)
-    records = read_records(folder, run.files, _REMEDY)
+    records = read_records(folder, run.files, start_over(folder))
     shape = (run.counts.requests, run.fingerprint.hidden_size)
     if records.hidden.shape != shape or records.rounds.num_rows != run.counts.rounds:
-        raise ProfileError(f"{folder} holds other counts than its {RUN_FILE} says; {_REMEDY}")
+        raise ProfileError(
+            f"{folder} holds other counts than its {RUN_FILE} says; {start_over(folder)}"
+        )
     return Profile(run, *records)
 
 
@@ -72,7 +72,12 @@ def read_run_info(folder: Path) -> RunInfo:
         if (folder / SHARDS_FOLDER).is_dir():
             raise ProfileError(f"the profile {folder} is unfinished: run again with --resume")
         raise ProfileError(f"{folder} is no profile folder: it holds no {RUN_FILE}")
-    return read_json(folder / RUN_FILE, RunInfo, _REMEDY)
+    return read_json(folder / RUN_FILE, RunInfo, start_over(folder))
+
+
+def start_over(folder: Path) -> str:
+    """What to do about a profile that cannot be used."""
+    return f"delete the folder {folder} and run again with --resume"
 
 
 def read_json(path: Path, kind: type[Model], remedy: str) -> Model:
