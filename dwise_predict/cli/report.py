@@ -14,7 +14,12 @@ from dwise_predict.cli.options import HELP_FLAGS, require_train_extra
 def report(run: Path) -> None:
     """Rebuild report.html of the run folder RUN from its profile and bundle."""
     require_train_extra()
-    from dwise_predict.evaluation.report import write_report
+    from dwise_predict.errors import ReportError
+    from dwise_predict.evaluation.report import check_finished, write_report
+    from dwise_predict.files import locked
     from dwise_predict.run_folder import RunFolder
 
-    click.echo(f"report: {write_report(RunFolder(run))}")
+    folder = RunFolder(run)
+    check_finished(folder)
+    with locked(run, ReportError(f"another process is writing {run}; wait for it")):
+        click.echo(f"report: {write_report(folder)}")

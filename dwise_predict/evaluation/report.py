@@ -24,22 +24,20 @@ from dwise_predict.run_folder import RunFolder
 from dwise_predict.tables import evaluation_rows, read_table
 
 _SURVIVAL_PANELS = 6
+_IDENTITY = ("request_id", "category", "split", "rounds")
+_PREDICTED = ("admission", "refined_raw", "refined")
 
 
 def write_report(folder: RunFolder) -> Path:
     """Write ``report.html`` of a finished run and return its path.
 
-    The same run folder gives the same bytes. Raises ReportError when the run is not finished, and
-    ProfileError or BundleError when its files are damaged.
+    The same run folder gives the same bytes. Raises ReportError when the run is not finished or
+    its predictions are damaged, and ProfileError or BundleError when other files are.
     """
-    if not (folder.profiled and folder.trained):
-        raise ReportError(
-            f"{folder.path} is no finished run: it needs profile/, bundle/ and "
-            "predictions.parquet; finish it with: dwise train … --resume"
-        )
+    check_finished(folder)
     profile = read_profile(folder.profile)
     bundle = PredictorBundle.load(folder.bundle)
-    predictions = evaluation_rows(read_table(folder.predictions))
+    predictions = evaluation_rows(_read_predictions(folder.predictions, profile))
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -51,6 +49,33 @@ def write_report(folder: RunFolder) -> Path:
     return folder.report
 
 
+def check_finished(folder: RunFolder) -> None:
+    """Raise ReportError when a product of the run is missing."""
+    if not (folder.profiled and folder.trained):
+        raise ReportError(
+            f"{folder.path} is no finished run: it needs profile/, bundle/ and "
+            "predictions.parquet; finish it with: dwise train … --resume"
+        )
+
+
+def _read_predictions(path: Path, profile: Profile) -> pa.Table:
+    """The predictions, checked to be one row of finite numbers per request of the profile."""
+    damaged = ReportError(f"{path} is damaged; delete it and run again with --resume")
+    try:
+        table = read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise damaged from error
+    if table.column_names != [*_IDENTITY, *_PREDICTED]:
+        raise damaged
+    if not all(table[name].equals(profile.requests[name]) for name in _IDENTITY):
+        raise damaged
+    for name in _PREDICTED:
+        column = table[name]
+        if column.type != pa.float64() or column.null_count or not np.isfinite(column).all():
+            raise damaged
+    return table
+
+
 def _context(profile: Profile, bundle: PredictorBundle, predictions: pa.Table) -> dict[str, Any]:
     """Everything the template names."""
     held_out = evaluation_rows(profile.requests)
@@ -58,9 +83,7 @@ def _context(profile: Profile, bundle: PredictorBundle, predictions: pa.Table) -
     metrics = bundle.metrics
     slots = profile.run.engine.slots
     true = predictions["rounds"].to_numpy().astype(np.float64)
-    by_kind = {
-        name: predictions[name].to_numpy() for name in ("admission", "refined_raw", "refined")
-    }
+    by_kind = {name: predictions[name].to_numpy() for name in _PREDICTED}
     return {
         "title": profile.run.fingerprint.model,
         "subtitle": _subtitle(profile),

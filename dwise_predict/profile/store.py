@@ -15,8 +15,15 @@ from pydantic import BaseModel
 from dwise_predict.errors import ProfileError
 from dwise_predict.files import locked, write_bytes, write_folder
 from dwise_predict.profile.encoding import digest, hidden_bytes, table_bytes
-from dwise_predict.profile.reading import Records, read_json, read_records, read_run_info
+from dwise_predict.profile.reading import (
+    Records,
+    read_json,
+    read_records,
+    read_run_info,
+    start_over,
+)
 from dwise_predict.profile.records import (
+    DATA_FILES,
     HIDDEN_FILE,
     REQUESTS_FILE,
     ROUNDS_FILE,
@@ -151,14 +158,21 @@ def utc_now() -> datetime:
 def _join(folder: Path, campaign: Campaign) -> Campaign:
     """The campaign that ``folder`` already belongs to, or ``campaign`` once it is written."""
     header = folder / SHARDS_FOLDER / _CAMPAIGN_FILE
-    remedy = f"delete the folder {folder} to profile from the start"
     old: Campaign
     if (folder / RUN_FILE).is_file():
         old = read_run_info(folder)
     elif header.is_file():
-        old = read_json(header, Campaign, remedy)
+        old = read_json(header, Campaign, start_over(folder))
     else:
-        if strangers := sorted({path.name for path in folder.iterdir()} - {SHARDS_FOLDER}):
+        names = {path.name for path in folder.iterdir()} - {SHARDS_FOLDER}
+        if any(header.parent.glob("shard-*")):
+            raise ProfileError(
+                f"{header} is missing, so nobody knows what the shards beside it belong to; "
+                f"{start_over(folder)}"
+            )
+        if names and names <= set(DATA_FILES):
+            raise ProfileError(f"{folder / RUN_FILE} is missing; {start_over(folder)}")
+        if strangers := sorted(names):
             raise ProfileError(
                 f"{folder} is no profile folder: it holds {', '.join(strangers[:3])}; choose an "
                 "empty or new one"
@@ -169,7 +183,7 @@ def _join(folder: Path, campaign: Campaign) -> Campaign:
     if differences := campaign_differences(old, campaign):
         raise ProfileError(
             f"{folder} holds a profile of something else ({'; '.join(differences)}): choose "
-            f"another folder, or {remedy}"
+            f"another folder, or {start_over(folder)}"
         )
     return old
 

@@ -289,6 +289,25 @@ def test_a_folder_of_something_else_is_refused(folder: Path) -> None:
         pass
 
 
+def test_shards_of_an_unknown_campaign_are_not_taken_over(folder: Path) -> None:
+    with open_profile(folder, campaign()) as writer:
+        writer.write_shard(0, records(writer.campaign, 0))
+    (folder / "shards" / "campaign.json").unlink()
+    message = rf"campaign\.json is missing.*delete the folder {folder} and run again"
+    with pytest.raises(ProfileError, match=message), open_profile(folder, campaign(seed=1)):
+        pass
+    shutil.rmtree(folder)
+    with open_profile(folder, campaign(seed=1)) as writer:
+        assert writer.missing() == [0, 1, 2]
+
+
+def test_a_profile_without_its_run_file_is_said_to_be_damaged(finished: Path) -> None:
+    (finished / "run.json").unlink()
+    message = rf"run\.json is missing; delete the folder {finished} and run again"
+    with pytest.raises(ProfileError, match=message), open_profile(finished, campaign()):
+        pass
+
+
 @pytest.mark.parametrize("complete", [False, True])
 def test_another_campaign_is_refused_with_the_differences(folder: Path, complete: bool) -> None:
     with open_profile(folder, campaign()) as writer:
