@@ -5,10 +5,13 @@ Verbs import what they need when they run, so that help is immediate.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
+import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
@@ -64,12 +67,26 @@ for verb in (train, profile, report, inspect):
 
 def main() -> None:
     """Run ``dwise``."""
-    sys.exit(_run(cli, "dwise", sys.argv[1:]))
+    _leave(_run(cli, "dwise", sys.argv[1:]))
 
 
 def train_main() -> None:
     """Run ``dwise-train``, the same as ``dwise train``."""
-    sys.exit(_run(train, "dwise-train", sys.argv[1:]))
+    _leave(_run(train, "dwise-train", sys.argv[1:]))
+
+
+def _leave(status: int) -> NoReturn:
+    """End the process with ``status``, whatever native threads are doing.
+
+    Arrow's pools may still be starting when a short process ends, and their destructors then abort
+    it ("terminate called without an active exception"), which would turn a clear refusal into a
+    crash. All files are written and closed by now.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        # The reader of a pipe may be gone; there is nobody left to tell.
+        with contextlib.suppress(BrokenPipeError):
+            stream.flush()
+    os._exit(status)
 
 
 def _run(command: click.Command, name: str, arguments: Sequence[str]) -> int:

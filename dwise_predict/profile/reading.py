@@ -51,11 +51,12 @@ class Profile:
     hidden: Hidden
 
 
-def read_profile(folder: Path) -> Profile:
+def read_profile(folder: Path | str) -> Profile:
     """Read a profile folder.
 
     Raises ProfileError when it is unfinished, no profile, of another format version or damaged.
     """
+    folder = Path(folder)
     run = read_run_info(folder)
     records = read_records(folder, run.files, start_over(folder))
     shape = (run.counts.requests, run.fingerprint.hidden_size)
