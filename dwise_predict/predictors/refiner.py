@@ -145,9 +145,9 @@ class Refiner:
             ValueError: shapes do not fit together or not this refiner.
         """
         device = self.normalisation.centre.device
-        hidden = torch.as_tensor(hidden_mean, device=device)
-        prompt = torch.as_tensor(prompt_tokens, device=device)
-        budget = torch.as_tensor(budget_tokens, device=device)
+        hidden = _tensor(hidden_mean, device)
+        prompt = _tensor(prompt_tokens, device)
+        budget = _tensor(budget_tokens, device)
         if hidden.ndim != 2 or hidden.shape[1] != self.hidden_size:
             raise ValueError(f"hidden_mean must be [n, {self.hidden_size}], not {hidden.shape}")
         if prompt.shape != (len(hidden),) or budget.shape != (len(hidden),):
@@ -161,6 +161,13 @@ class Refiner:
     def calibrated(self, calibration: CalibrationMap | None) -> Refiner:
         """Return the same networks with another calibration map."""
         return Refiner(self.network, self.normalisation, calibration)
+
+
+def _tensor(values: Tensor | ArrayLike, device: torch.device) -> Tensor:
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        # Columns of Arrow tables are read-only, which torch warns about.
+        values = values.copy()
+    return torch.as_tensor(values, device=device)
 
 
 def _inputs(hidden: Tensor, prompt_tokens: Tensor, budget_tokens: Tensor) -> Tensor:

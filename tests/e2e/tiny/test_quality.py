@@ -5,6 +5,9 @@ One default-size run with a seed that nothing was tuned on.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -19,7 +22,7 @@ SEED = 20_261_130
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
     recipe = load_recipe("tiny").model_copy(update={"seed": SEED})
-    return run_training(recipe, tmp_path_factory.mktemp("quality") / "run")
+    return run_training(recipe, tmp_path_factory.mktemp("quality") / "runs" / "tiny")
 
 
 def test_answers_end_by_themselves_in_few_parallel_rounds(result: RunResult) -> None:
@@ -80,3 +83,13 @@ def test_refined_ranks_survive_categories_never_seen(result: RunResult) -> None:
     ]
     assert len(together) == 1
     assert together[0].refined.all_held_out >= 0.80
+
+
+def test_the_snippet_in_the_readme_runs(result: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    readme = Path(__file__).parents[3] / "README.md"
+    snippet = re.search(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+    assert snippet is not None
+    monkeypatch.chdir(result.folder.path.parents[1])
+    names: dict[str, object] = {}
+    exec(snippet[1], names)
+    assert names["remaining"].mean().shape == (8,)  # type: ignore[attr-defined]
