@@ -12,10 +12,7 @@ HEAVY = {"torch", "lightgbm", "sklearn", "pyarrow", "matplotlib", "numpy", "tran
     "code",
     [
         "import dwise_predict",
-        "import sys; sys.argv[:] = ['dwise', '--help']\n"
-        "from dwise_predict.cli.main import main\n"
-        "try: main()\n"
-        "except SystemExit as stop: assert not stop.code",
+        "from dwise_predict.cli.main import cli\ncli.main(['--help'], standalone_mode=False)",
     ],
     ids=["import", "help"],
 )
