@@ -15,7 +15,7 @@ import time
 import dwise_predict.engines.torch_engine.engine as engine_module
 from dwise_predict.engines.protocol import EngineRequest
 from dwise_predict.recipe import load_recipe
-from dwise_predict.scheduling import FcfsScheduler
+from dwise_predict.scheduling import fcfs_scheduler
 from dwise_predict.workload.builtin import builtin_workload
 
 VARIANTS = ("as shipped", "default allocator", "default matrix products", "one slot")
@@ -48,7 +48,7 @@ def measure(variant: str) -> float:
         for r in builtin_workload(0, REQUESTS, seed=0)
     ]
     started = time.perf_counter()
-    result = engine.serve(requests, FcfsScheduler(slots))
+    result = engine.serve(requests, fcfs_scheduler(slots))
     seconds = time.perf_counter() - started
     return sum(record.slots for record in result.rounds) / seconds
 

@@ -32,7 +32,7 @@ from dwise_predict.profile import (
 )
 from dwise_predict.progress import SILENT, Progress
 from dwise_predict.recipe import Recipe
-from dwise_predict.scheduling import FcfsScheduler
+from dwise_predict.scheduling import fcfs_scheduler
 from dwise_predict.work import prefill_blocks
 from dwise_predict.workload.answers import answer_correct
 from dwise_predict.workload.schema import Request, newline_count, word_count
@@ -78,7 +78,7 @@ def profile_workload(
                 rows = campaign.shard_rows(shard)
                 asked = queue[rows.start : rows.stop]
                 result = engine.serve(
-                    asked, FcfsScheduler(recipe.engine.slots), lambda _: advance(1)
+                    asked, fcfs_scheduler(recipe.engine.slots), lambda _: advance(1)
                 )
                 served = requests[rows.start : rows.stop]
                 writer.write_shard(shard, _records(shard, served, asked, result, engine))

@@ -1,10 +1,17 @@
 """Which requests are resident and which blocks share a round; knows neither torch nor engines."""
 
-from dwise_predict.scheduling.fcfs import FcfsScheduler
+from dwise_predict.scheduling.build import FormerName, build_scheduler, fcfs_scheduler
+from dwise_predict.scheduling.cost import RoundCost
+from dwise_predict.scheduling.formers import Counters
+from dwise_predict.scheduling.policies import Policy
+from dwise_predict.scheduling.policies.registry import POLICIES, make_policy
 from dwise_predict.scheduling.protocol import Plan, Scheduler, plan_faults
+from dwise_predict.scheduling.residency import ResidencyLimits
+from dwise_predict.scheduling.round_scheduler import RoundScheduler
 from dwise_predict.scheduling.state import (
     Arrived,
     DenoisingRoundProcessed,
+    Estimated,
     Event,
     Finished,
     PromptBlockProcessed,
@@ -13,15 +20,25 @@ from dwise_predict.scheduling.state import (
 )
 
 __all__ = [
+    "POLICIES",
     "Arrived",
+    "Counters",
     "DenoisingRoundProcessed",
+    "Estimated",
     "Event",
-    "FcfsScheduler",
     "Finished",
+    "FormerName",
     "Plan",
+    "Policy",
     "PromptBlockProcessed",
     "RequestState",
     "Residency",
+    "ResidencyLimits",
+    "RoundCost",
+    "RoundScheduler",
     "Scheduler",
+    "build_scheduler",
+    "fcfs_scheduler",
+    "make_policy",
     "plan_faults",
 ]

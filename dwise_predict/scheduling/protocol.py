@@ -11,10 +11,12 @@ from dwise_predict.scheduling.state import Event
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One round: who becomes resident, whose next block is processed, which residents pause.
+    """One round: who becomes resident, whose next block is processed, who is displaced.
 
-    ``run`` and ``pause`` together are all residents, those in ``admit`` included. The order of
-    ``admit`` is the order of admission; the order of ``run`` has no meaning.
+    ``admit`` is in order of admission. ``run`` holds residents, those in ``admit`` included, at
+    most one block each; its order has no meaning. ``pause`` holds the residents that were in the
+    last round and are not in this one: they keep KV and partial block, as do all residents
+    that do not run.
     """
 
     admit: tuple[str, ...] = ()
@@ -28,7 +30,7 @@ class Scheduler(Protocol):
     An engine calls ``observe`` with all events since the last round, in order, then ``plan``,
     and carries the plan out as a whole before it calls either again. An admitted request stays
     resident until its :class:`~dwise_predict.scheduling.state.Finished` event. Decisions must
-    depend on the events (and ``now``) only, so that all tensor-parallel ranks decide alike.
+    depend on the events only, so that all tensor-parallel ranks decide alike.
     """
 
     def plan(self, now: float) -> Plan:
@@ -55,9 +57,10 @@ def plan_faults(
             faults.append(f"{name} names a request twice")
     if both := sorted(set(plan.run) & set(plan.pause)):
         faults.append(f"it both runs and pauses {both}")
-    wrong = (set(plan.run) | set(plan.pause)) ^ (set(residents) | set(plan.admit))
-    if wrong:
-        faults.append(f"run and pause together differ from the residents by {sorted(wrong)}")
+    admitted = set(plan.admit)
+    for name, ids in (("runs", plan.run), ("pauses", plan.pause)):
+        if absent := sorted(i for i in ids if i not in residents and i not in admitted):
+            faults.append(f"it {name} requests that are not resident: {absent}")
     if len(plan.run) > slots:
         faults.append(f"it runs {len(plan.run)} requests in {slots} slots")
     return faults

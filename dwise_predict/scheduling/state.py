@@ -6,51 +6,77 @@ scheduler object can therefore decide in the built-in engine, in a simulator and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """A request entered the waiting set."""
+class Arrived(NamedTuple):
+    """A request entered the waiting set.
+
+    ``estimate`` is what the policy's predictor says at admission, in the unit of the policy:
+    total denoising rounds (``dwise``, ``oracle``), output tokens (``ssjf``, ``s3``, ``trail``) or
+    a rank score (``ltr``). Policies without a predictor ignore it.
+    """
 
     request_id: str
     arrival_s: float
     prompt_tokens: int
     prompt_blocks: int
     budget_tokens: int
+    estimate: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class PromptBlockProcessed:
+class PromptBlockProcessed(NamedTuple):
     """The request's slot of the last round processed one prompt block."""
 
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class DenoisingRoundProcessed:
-    """The request's slot of the last round held its output block (committing forward included)."""
+class DenoisingRoundProcessed(NamedTuple):
+    """The request's slot of the last round held its output block (committing forward included).
+
+    ``block_done`` says that the block was committed by it.
+    """
+
+    request_id: str
+    block_done: bool = False
+
+
+class Estimated(NamedTuple):
+    """A new estimate of what the request still needs *after* its last processed block.
+
+    For ``dwise`` this is the refinement: ``remaining`` denoising rounds. ``residual`` is optional
+    and lets the estimate follow the rounds done since (:mod:`.policies.dwise`): entry t is the
+    index of the request when t further rounds have not finished it, for example its mean
+    residual or its Gittins index; beyond the end the last entry holds.
+    """
+
+    request_id: str
+    remaining: float
+    residual: Sequence[float] | None = None
+
+
+class Finished(NamedTuple):
+    """The request left the engine (completed or aborted, resident or waiting); its KV is free."""
 
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The request left the engine and its KV is free."""
-
-    request_id: str
-
-
-Event = Arrived | PromptBlockProcessed | DenoisingRoundProcessed | Finished
+Event = Arrived | PromptBlockProcessed | DenoisingRoundProcessed | Estimated | Finished
 
 
 class Residency(Enum):
-    """Where a request is: residents are running (in this round) or paused (KV kept)."""
+    """Where a request is. Residents are running (chosen for rounds) or paused (KV kept)."""
 
     WAITING = "waiting"
     RUNNING = "running"
     PAUSED = "paused"
+
+
+Key = tuple[int, float, float, str]
+"""Order of service, smallest first: class (-1 overdue, 0 other), priority, arrival, request id."""
 
 
 @dataclass(slots=True)
@@ -58,43 +84,35 @@ class RequestState:
     """One request in the system, as a scheduler keeps it.
 
     ``prefill_left`` counts unprocessed prompt blocks (P of the paper), ``rounds`` the denoising
-    rounds so far.
+    rounds so far. ``estimate`` was made when the request had done ``estimated_at`` denoising
+    rounds. ``arrived_round`` and ``arrived_prompt_blocks`` are the scheduler's counters at arrival.
     """
 
     request_id: str
     arrival_s: float
     prompt_tokens: int
+    prompt_blocks: int
     budget_tokens: int
     prefill_left: int
+    estimate: float
+    arrived_round: int = 0
+    arrived_prompt_blocks: int = 0
     rounds: int = 0
+    mid_block: bool = False
+    estimated_at: int = 0
+    residual: Sequence[float] | None = None
     residency: Residency = Residency.WAITING
+    deadline: float = float("inf")
+    overdue: bool = False
+    reached_zero: bool = False
+    key: Key = (0, 0.0, 0.0, "")
 
+    @property
+    def attained(self) -> int:
+        """Blocks processed so far, prompt and output: the service the request has had."""
+        return self.prompt_blocks - self.prefill_left + self.rounds
 
-def apply(states: dict[str, RequestState], event: Event) -> None:
-    """Update ``states``, keyed by request id in order of arrival, with one event.
-
-    Raises ValueError when the event contradicts the states, which is a fault of the engine.
-    """
-    known = event.request_id in states
-    if isinstance(event, Arrived):
-        if known:
-            raise ValueError(f"request {event.request_id!r} arrived twice")
-        states[event.request_id] = RequestState(
-            request_id=event.request_id,
-            arrival_s=event.arrival_s,
-            prompt_tokens=event.prompt_tokens,
-            budget_tokens=event.budget_tokens,
-            prefill_left=event.prompt_blocks,
-        )
-        return
-    if not known:
-        raise ValueError(f"{type(event).__name__} for request {event.request_id!r}: unknown")
-    state = states[event.request_id]
-    if isinstance(event, Finished):
-        del states[event.request_id]
-    elif isinstance(event, PromptBlockProcessed):
-        if state.prefill_left == 0:
-            raise ValueError(f"request {event.request_id!r} has no prompt block left")
-        state.prefill_left -= 1
-    else:
-        state.rounds += 1
+    @property
+    def rounds_left(self) -> float:
+        """Remaining rounds r̂: the last estimate less the rounds since, not below zero."""
+        return max(self.estimate - (self.rounds - self.estimated_at), 0.0)

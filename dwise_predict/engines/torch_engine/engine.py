@@ -361,7 +361,7 @@ class _Run:
             if is_prompt:
                 events.append(PromptBlockProcessed(request_id))
                 continue
-            events.append(DenoisingRoundProcessed(request_id))
+            events.append(DenoisingRoundProcessed(request_id, block_done=row.rounds_in_block == 0))
             if row.finish_reason is not None:
                 events.append(Finished(request_id))
                 self.cache.release(row.pages)

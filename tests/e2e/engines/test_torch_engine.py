@@ -19,7 +19,7 @@ from dwise_predict.engines.torch_engine.forward import forward_blocks
 from dwise_predict.engines.torch_engine.kv_cache import BlockKVCache
 from dwise_predict.errors import EngineError
 from dwise_predict.recipe import DecodingSettings, EngineSettings, ModelSettings
-from dwise_predict.scheduling import Event, FcfsScheduler, Plan
+from dwise_predict.scheduling import Event, Plan, fcfs_scheduler
 from tests.checkpoints import write_checkpoint
 from tests.engines import ALGORITHMS, ShufflingScheduler, load_engine
 from tests.reference import Decoded, Reference
@@ -84,7 +84,7 @@ def test_tokens_and_rounds_equal_the_reference(
     slots: int,
 ) -> None:
     engine = load_engine(checkpoint, algorithm, slots)
-    result = engine.serve(requests, FcfsScheduler(slots))
+    result = engine.serve(requests, fcfs_scheduler(slots))
     assert_same(result, expected[algorithm])
     for record in result.rounds:
         assert record.prefill_slots in (0, record.slots)
@@ -120,7 +120,7 @@ def test_rounds_follow_the_hand_worked_schedule(checkpoint: Path) -> None:
         EngineRequest("b", (1, 2, 3), 1),
         EngineRequest("c", (1, 2, 3, 4, 5), 1),
     ]
-    result = engine.serve(requests, FcfsScheduler(2))
+    result = engine.serve(requests, fcfs_scheduler(2))
     a, b, c = (served.rounds_per_block for served in result.requests)
     assert len(a) == len(b) == len(c) == 1
     assert b == (2,)  # one mask, one committing forward
@@ -140,7 +140,7 @@ def test_first_block_masked_counts_the_masks_of_the_partial_block(checkpoint: Pa
     engine = load_engine(checkpoint)
     lengths = [1, 3, 4, 6]
     requests = [EngineRequest(str(n), tuple(range(n)), 2) for n in lengths]
-    result = engine.serve(requests, FcfsScheduler(8))
+    result = engine.serve(requests, fcfs_scheduler(8))
     assert [served.first_block_masked for served in result.requests] == [3, 1, 4, 2]
 
 
@@ -175,7 +175,7 @@ def test_bfloat16_serves(checkpoint: Path, requests: list[EngineRequest]) -> Non
         EngineSettings(slots=8, device="cpu", threads=1, dtype="bfloat16"),
         DecodingSettings(parameters={"threshold": 0.5}, block_size=4),
     )
-    result = engine.serve(requests[:10], FcfsScheduler(8))
+    result = engine.serve(requests[:10], fcfs_scheduler(8))
     assert all(
         len(s.output_ids) <= r.budget_tokens
         for s, r in zip(result.requests, requests, strict=False)
@@ -186,7 +186,7 @@ def test_bfloat16_serves(checkpoint: Path, requests: list[EngineRequest]) -> Non
 def test_requests_arrive_over_time(checkpoint: Path, requests: list[EngineRequest]) -> None:
     engine = load_engine(checkpoint, slots=4)
     late = [replace(r, arrival_s=0.02 * (5 - i)) for i, r in enumerate(requests[:6])]
-    result = engine.serve(late, FcfsScheduler(4))
+    result = engine.serve(late, fcfs_scheduler(4))
     for asked, served in zip(late, result.requests, strict=True):
         assert served.request_id == asked.request_id
         assert served.arrival_s == asked.arrival_s <= served.admitted_s
@@ -196,7 +196,7 @@ def test_requests_arrive_over_time(checkpoint: Path, requests: list[EngineReques
 
 def test_serving_twice_gives_the_same_bits(checkpoint: Path, requests: list[EngineRequest]) -> None:
     engine = load_engine(checkpoint)
-    first, second = (engine.serve(requests, FcfsScheduler(8)) for _ in range(2))
+    first, second = (engine.serve(requests, fcfs_scheduler(8)) for _ in range(2))
     for a, b in zip(first.requests, second.requests, strict=True):
         assert (a.output_ids, a.rounds_per_block) == (b.output_ids, b.rounds_per_block)
         assert a.hidden_mean.tobytes() == b.hidden_mean.tobytes()
@@ -207,7 +207,7 @@ def test_finished_requests_are_reported_once(
 ) -> None:
     seen: list[str] = []
     load_engine(checkpoint).serve(
-        requests, FcfsScheduler(8), lambda served: seen.append(served.request_id)
+        requests, fcfs_scheduler(8), lambda served: seen.append(served.request_id)
     )
     assert sorted(seen) == sorted(r.request_id for r in requests)
 
@@ -217,7 +217,7 @@ def test_a_model_that_predicts_the_mask_aborts_instead_of_looping(tmp_path: Path
     weights = load_file(folder / "model.safetensors")
     weights["model.norm.weight"].zero_()  # all logits equal: token 0, the mask, wins
     save_file(weights, folder / "model.safetensors")
-    result = load_engine(folder).serve([EngineRequest("a", (1, 2), 8)], FcfsScheduler(8))
+    result = load_engine(folder).serve([EngineRequest("a", (1, 2), 8)], fcfs_scheduler(8))
     (served,) = result.requests
     assert served.finish_reason == "abort"
     assert served.output_ids == ()
@@ -236,7 +236,7 @@ def test_too_long_requests_are_named_before_anything_is_served(checkpoint: Path)
     with pytest.raises(
         EngineError, match=r"exceed the context of 256 tokens for 'over' \(249 \+ 8\)"
     ):
-        engine.serve([fits, over], FcfsScheduler(8), lambda s: seen.append(s.request_id))
+        engine.serve([fits, over], fcfs_scheduler(8), lambda s: seen.append(s.request_id))
     assert seen == []
 
 

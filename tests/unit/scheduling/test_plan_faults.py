@@ -5,7 +5,7 @@ import pytest
 from dwise_predict.scheduling import Plan, plan_faults
 
 
-def test_a_plan_that_covers_all_residents_is_possible() -> None:
+def test_residents_may_run_be_displaced_or_stay_paused() -> None:
     plan = Plan(admit=("C",), run=("A", "C"), pause=("B",))
     assert plan_faults(plan, waiting={"C", "D"}, residents={"A", "B"}, slots=2) == []
 
@@ -17,8 +17,8 @@ def test_a_plan_that_covers_all_residents_is_possible() -> None:
         (Plan(admit=("A",), run=("A", "B")), "do not wait"),
         (Plan(run=("A", "A", "B")), "run names a request twice"),
         (Plan(run=("A", "B"), pause=("B",)), "both runs and pauses"),
-        (Plan(run=("A",)), "differ from the residents by ['B']"),
-        (Plan(run=("A", "C"), pause=("B",)), "differ from the residents by ['C']"),
+        (Plan(run=("A", "C")), "runs requests that are not resident: ['C']"),
+        (Plan(run=("A",), pause=("D",)), "pauses requests that are not resident: ['D']"),
         (Plan(admit=("C",), run=("A", "B", "C")), "3 requests in 2 slots"),
     ],
 )

@@ -1,0 +1,26 @@
+"""What a round costs in time: the linear model that simulator and time-ranked policies share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RoundCost:
+    """``wall_ms = base_ms + slot_ms * slots + kv_ms * kv_tokens``.
+
+    ``kv_tokens`` are the cached tokens that the round's slots attend to, summed over slots: the
+    part that makes a block after 10,000 prompt tokens dearer than one after 100.
+    """
+
+    base_ms: float
+    slot_ms: float
+    kv_ms: float
+
+    def round_ms(self, slots: float, kv_tokens: float) -> float:
+        """Time of one round in ms."""
+        return self.base_ms + self.slot_ms * slots + self.kv_ms * kv_tokens
+
+    def block_ms(self, kv_tokens: float) -> float:
+        """What one slot after ``kv_tokens`` cached tokens adds to a round, in ms."""
+        return self.slot_ms + self.kv_ms * kv_tokens

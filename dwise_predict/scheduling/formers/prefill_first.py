@@ -1,0 +1,105 @@
+"""SGLang's batch former: prefill before denoising, residents stay until they finish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from dwise_predict.scheduling.formers.base import Counters
+from dwise_predict.scheduling.formers.queue import RequestQueue
+from dwise_predict.scheduling.protocol import Plan
+from dwise_predict.scheduling.state import Key, RequestState, Residency
+
+
+class PrefillFirst:
+    """Rounds of one phase; as many residents as slots (SGLang 0.5.20, ``srt/dllm``, FDFO).
+
+    Requests become residents in the order of their keys while a slot is free. As long as any
+    resident has a prompt block left, only residents with prompt blocks run.
+
+    ``held_rows`` reproduces a fault of SGLang 0.5.20, and so of what the paper measured: a
+    resident with an unfinished output block holds a row of the request pool, and a resident whose
+    prompt is shorter than a block may start only while fewer requests are in the round than rows
+    are free. Such residents can wait for thousands of rounds, in slots that stay empty.
+    """
+
+    def __init__(self, slots: int, held_rows: bool = False) -> None:
+        if slots < 1:
+            raise ValueError(f"slots must be at least 1, not {slots}")
+        self.slots = slots
+        self.held_rows = held_rows
+        self._waiting = RequestQueue()
+        self._prefilling: dict[str, RequestState] = {}
+        self._denoising: dict[str, RequestState] = {}
+        self._ran: tuple[str, ...] = ()
+
+    def arrived(self, state: RequestState) -> None:
+        """A request waits."""
+        self._waiting.put(state)
+
+    def changed(self, state: RequestState, key: Key) -> None:
+        """Note a new key and the end of a prompt."""
+        if state.residency is Residency.WAITING:
+            self._waiting.take(state)
+            state.key = key
+            self._waiting.put(state)
+            return
+        if state.prefill_left == 0 and state.request_id in self._prefilling:
+            self._denoising[state.request_id] = self._prefilling.pop(state.request_id)
+        state.key = key
+
+    def finished(self, state: RequestState) -> None:
+        """Forget a request."""
+        if state.residency is Residency.WAITING:
+            self._waiting.take(state)
+        elif self._prefilling.pop(state.request_id, None) is None:
+            del self._denoising[state.request_id]
+
+    def rekey(self, key_of: Callable[[RequestState], Key]) -> None:
+        """Sort the queue anew, if a slot is free."""
+        if self._free_slots() > 0:
+            self._waiting.rekey(key_of)
+
+    def plan(self, counters: Counters) -> Plan:
+        """Fill free slots from the head of the queue, then run one phase."""
+        admit = []
+        for _ in range(min(self._free_slots(), len(self._waiting))):
+            state = self._waiting.popitem(0)[1]
+            state.residency = Residency.RUNNING
+            residents = self._prefilling if state.prefill_left else self._denoising
+            residents[state.request_id] = state
+            admit.append(state.request_id)
+        if self._prefilling:
+            run = tuple(self._prefilling)
+        elif self.held_rows:
+            run = self._with_free_rows()
+        else:
+            run = tuple(self._denoising)
+        pause = left_out(self._ran, run, (self._prefilling, self._denoising))
+        self._ran = run
+        return Plan(tuple(admit), run, pause)
+
+    def _free_slots(self) -> int:
+        return self.slots - len(self._prefilling) - len(self._denoising)
+
+    def _with_free_rows(self) -> tuple[str, ...]:
+        run: list[str] = []
+        incoming: list[str] = []
+        held = 0
+        for request_id, state in self._denoising.items():
+            held += state.mid_block
+            (run if state.attained else incoming).append(request_id)
+        for request_id in incoming:
+            if len(run) >= self.slots - held:
+                break
+            run.append(request_id)
+        return tuple(run)
+
+
+def left_out(
+    before: tuple[str, ...], now: tuple[str, ...], residents: tuple[Container[str], ...]
+) -> tuple[str, ...]:
+    """Requests of the round before that are still resident and not in this round."""
+    if before == now:
+        return ()
+    running = set(now)
+    return tuple([i for i in before if i not in running and any(i in group for group in residents)])

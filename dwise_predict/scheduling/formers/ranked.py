@@ -1,0 +1,152 @@
+"""The batch former of the paper's Algorithm 1: the B residents that rank first."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable
+
+from dwise_predict.scheduling.formers.base import Counters
+from dwise_predict.scheduling.formers.prefill_first import left_out
+from dwise_predict.scheduling.formers.queue import RequestQueue
+from dwise_predict.scheduling.protocol import Plan
+from dwise_predict.scheduling.residency import ResidencyLimits
+from dwise_predict.scheduling.state import Key, RequestState, Residency
+
+
+class Ranked:
+    """Each round goes to the B residents with the smallest keys (Algorithm 1).
+
+    A waiting request becomes resident when it ranks among the B smallest of all requests, fewer
+    than k·B are resident and its KV reservation fits (lines 3-7). Residents that fall out
+    of the B smallest are paused.
+
+    With ``mixed`` prompt and output blocks share a round. Without it the round has one phase: as
+    long as one of the B needs a prompt block, only these run. That is what preemptive policies
+    come to with SGLang's prefill priority, and DWISE on models whose phases cannot share a
+    forward pass (DiffusionGemma).
+
+    ``hysteresis`` h makes displacing harder: a request of the last round counts with (1 - h)
+    times its priority.
+
+    Only requests of the last round move by themselves, so they alone are sorted in each round.
+    Waiting and paused requests lie in sorted queues: apart from the logarithm in a change, a
+    plan does not cost more when there are more of them.
+    """
+
+    def __init__(
+        self, limits: ResidencyLimits, mixed: bool = True, hysteresis: float = 0.0
+    ) -> None:
+        if not 0 <= hysteresis < 1:
+            raise ValueError(f"hysteresis must be at least 0 and below 1, not {hysteresis}")
+        self.limits = limits
+        self.mixed = mixed
+        self.hysteresis = hysteresis
+        self._waiting = RequestQueue()
+        self._paused = RequestQueue()
+        self._running: dict[str, RequestState] = {}
+        self._ran: tuple[str, ...] = ()
+        self._reserved: dict[str, int] = {}
+        self._free = limits.pool_blocks
+
+    def arrived(self, state: RequestState) -> None:
+        """A request waits. Raises ValueError when its reservation can never fit."""
+        need = self._reservation(state)
+        if need > self.limits.pool_blocks:
+            raise ValueError(
+                f"request {state.request_id!r} reserves {need} blocks of KV, more than the "
+                f"{self.limits.pool_blocks:.0f} that can be reserved"
+            )
+        self._waiting.put(state)
+
+    def changed(self, state: RequestState, key: Key) -> None:
+        """Move a request to where its new key belongs."""
+        if state.residency is Residency.RUNNING:
+            state.key = key
+            return
+        queue = self._waiting if state.residency is Residency.WAITING else self._paused
+        queue.take(state)
+        state.key = key
+        queue.put(state)
+
+    def finished(self, state: RequestState) -> None:
+        """Forget a request and free its reservation."""
+        if state.residency is Residency.WAITING:
+            self._waiting.take(state)
+            return
+        if state.residency is Residency.RUNNING:
+            del self._running[state.request_id]
+        else:
+            self._paused.take(state)
+        self._free += self._reserved.pop(state.request_id)
+
+    def rekey(self, key_of: Callable[[RequestState], Key]) -> None:
+        """Sort everything anew."""
+        self._waiting.rekey(key_of)
+        self._paused.rekey(key_of)
+        for state in self._running.values():
+            state.key = key_of(state)
+
+    def plan(self, counters: Counters) -> Plan:
+        """Lines 2 to 9 of Algorithm 1."""
+        slots, paused = self.limits.slots, self._paused
+        ranked = [self._incumbent_key(state) for state in self._running.values()]
+        ranked.sort()
+        admit = self._admit(ranked, counters)
+        while paused and (len(ranked) < slots or paused.head() < ranked[slots - 1]):
+            key, state = paused.popitem(0)
+            state.residency = Residency.RUNNING
+            self._running[state.request_id] = state
+            insort(ranked, key)
+        displaced = ranked[slots:]
+        for key in displaced:
+            state = self._running.pop(key[3])
+            state.residency = Residency.PAUSED
+            paused.put(state)
+        counters.preemptions += len(displaced)
+        run = tuple([key[3] for key in ranked[:slots]])
+        if self.mixed:
+            return Plan(admit, run, tuple([key[3] for key in displaced]))
+        run = tuple([i for i in run if self._running[i].prefill_left]) or run
+        pause = left_out(self._ran, run, (self._reserved,))
+        self._ran = run
+        return Plan(admit, run, pause)
+
+    def _reservation(self, state: RequestState) -> int:
+        return self.limits.reservation(state.prompt_tokens, state.budget_tokens)
+
+    def _incumbent_key(self, state: RequestState) -> Key:
+        if not self.hysteresis:
+            return state.key
+        overdue, priority, arrival_s, request_id = state.key
+        return overdue, priority * (1 - self.hysteresis), arrival_s, request_id
+
+    def _admit(self, ranked: list[Key], counters: Counters) -> tuple[str, ...]:
+        """Lines 3 to 7; puts the keys of the new residents into ``ranked``."""
+        slots, waiting, paused = self.limits.slots, self._waiting, self._paused
+        if not waiting or (len(ranked) >= slots and ranked[slots - 1] < waiting.head()):
+            return ()
+        chosen: list[Key] = []
+        out_of_kv = False
+        for place, key in enumerate(waiting):
+            if place + bisect_left(ranked, key) + paused.bisect_left(key) >= slots:
+                break
+            if len(self._reserved) >= self.limits.cap:
+                counters.blocked_by_cap += 1
+                break
+            state = waiting[key]
+            need = self._reservation(state)
+            if need > self._free:
+                out_of_kv = True
+                if state.overdue:
+                    break  # later ones must not take the KV that it waits for
+                continue
+            self._free -= need
+            self._reserved[state.request_id] = need
+            chosen.append(key)
+        counters.blocked_by_kv += out_of_kv
+        for key in chosen:
+            state = waiting.pop(key)
+            state.residency = Residency.RUNNING
+            self._running[state.request_id] = state
+            insort(ranked, key)
+        return tuple([key[3] for key in chosen])

@@ -1,0 +1,48 @@
+"""Policies by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from types import MappingProxyType
+
+from dwise_predict.scheduling.policies.base import Policy
+from dwise_predict.scheduling.policies.dwise import Dwise
+from dwise_predict.scheduling.policies.fcfs import Fcfs
+from dwise_predict.scheduling.policies.hrrn import Hrrn
+from dwise_predict.scheduling.policies.ltr import Ltr
+from dwise_predict.scheduling.policies.mlfq import Mlfq
+from dwise_predict.scheduling.policies.s3 import S3
+from dwise_predict.scheduling.policies.ssjf import Ssjf
+from dwise_predict.scheduling.policies.trail import Trail
+
+POLICIES: Mapping[str, type[Policy]] = MappingProxyType(
+    {
+        "fcfs": Fcfs,
+        "hrrn": Hrrn,
+        "mlfq": Mlfq,
+        "ssjf": Ssjf,
+        "s3": S3,
+        "ltr": Ltr,
+        "trail": Trail,
+        "dwise": Dwise,
+        "oracle": Dwise,
+        "noisy_oracle": Dwise,
+    }
+)
+"""``oracle`` and ``noisy_oracle`` are ``dwise`` given true or disturbed rounds as estimates."""
+
+
+def make_policy(name: str, options: Mapping[str, object] | None = None) -> Policy:
+    """The policy ``name`` with ``options`` instead of its defaults.
+
+    Raises ValueError when there is no such policy or option, or an option's value is impossible.
+    """
+    if name not in POLICIES:
+        raise ValueError(f"there is no policy {name!r}; there are {', '.join(POLICIES)}")
+    kind, options = POLICIES[name], options or {}
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    if unknown := sorted(set(options) - set(known)):
+        has = f"its options are {', '.join(known)}" if known else "it has none"
+        raise ValueError(f"policy {name!r} has no option {', '.join(unknown)}; {has}")
+    return kind(**options)

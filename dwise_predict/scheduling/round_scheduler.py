@@ -1,0 +1,123 @@
+"""The scheduler that simulator, built-in engine and SGLang plugin all drive."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+from dwise_predict.scheduling.formers.base import BatchFormer, Counters
+from dwise_predict.scheduling.policies.base import Clock, Policy
+from dwise_predict.scheduling.protocol import Plan
+from dwise_predict.scheduling.state import (
+    Arrived,
+    DenoisingRoundProcessed,
+    Estimated,
+    Event,
+    Key,
+    PromptBlockProcessed,
+    RequestState,
+)
+
+
+class RoundScheduler:
+    """Keeps the state of every request, has the policy rank it and the former form each round."""
+
+    def __init__(self, policy: Policy, former: BatchFormer) -> None:
+        self.policy = policy
+        self.former = former
+        self.counters = Counters()
+        self.clock = Clock()
+        self._states: dict[str, RequestState] = {}
+        self._deadlines: list[tuple[float, str]] = []
+
+    def state(self, request_id: str) -> RequestState:
+        """What is known of a request in the system. Raises KeyError when there is none."""
+        return self._states[request_id]
+
+    def observe(self, events: Iterable[Event]) -> None:
+        """Update requests in the order of ``events``.
+
+        Raises ValueError when an event contradicts what is known, which is a fault of the
+        engine, or when a request that arrives could never become resident.
+        """
+        for event in events:
+            if isinstance(event, Arrived):
+                self._arrive(event)
+                continue
+            state = self._states.get(event.request_id)
+            if state is None:
+                raise ValueError(
+                    f"{type(event).__name__} for request {event.request_id!r}: unknown"
+                )
+            if isinstance(event, DenoisingRoundProcessed):
+                if state.rounds_left == 0.0 and not state.reached_zero:
+                    state.reached_zero = True
+                    self.counters.reached_zero += 1
+                state.rounds += 1
+                state.mid_block = not event.block_done
+            elif isinstance(event, PromptBlockProcessed):
+                if state.prefill_left == 0:
+                    raise ValueError(f"request {event.request_id!r} has no prompt block left")
+                state.prefill_left -= 1
+                self.clock.prompt_blocks += 1
+            elif isinstance(event, Estimated):
+                state.estimate, state.estimated_at = event.remaining, state.rounds
+                state.residual = event.residual
+                self.counters.estimates += 1
+                self._set_deadline(state)
+            else:
+                self.former.finished(state)
+                del self._states[event.request_id]
+                continue
+            self.former.changed(state, self._key(state))
+
+    def plan(self, now: float) -> Plan:
+        """Decide the next round; ``now`` is not used, so that all ranks decide alike."""
+        self._mark_overdue()
+        if self.policy.time_dependent:
+            self.former.rekey(self._key)
+        plan = self.former.plan(self.counters)
+        if plan.run:
+            self.clock.round += 1
+            self.counters.rounds += 1
+        return plan
+
+    def _arrive(self, event: Arrived) -> None:
+        if event.request_id in self._states:
+            raise ValueError(f"request {event.request_id!r} arrived twice")
+        state = RequestState(
+            request_id=event.request_id,
+            arrival_s=event.arrival_s,
+            prompt_tokens=event.prompt_tokens,
+            prompt_blocks=event.prompt_blocks,
+            budget_tokens=event.budget_tokens,
+            prefill_left=event.prompt_blocks,
+            estimate=event.estimate,
+            arrived_round=self.clock.round,
+            arrived_prompt_blocks=self.clock.prompt_blocks,
+        )
+        state.key = self._key(state)
+        self.former.arrived(state)
+        self._states[event.request_id] = state
+        self._set_deadline(state)
+
+    def _key(self, state: RequestState) -> Key:
+        if state.overdue:
+            return state.key
+        return 0, self.policy.priority(state, self.clock), state.arrival_s, state.request_id
+
+    def _set_deadline(self, state: RequestState) -> None:
+        patience = self.policy.patience(state)
+        if patience is not None and not state.overdue:
+            state.deadline = state.arrived_round + patience
+            heapq.heappush(self._deadlines, (state.deadline, state.request_id))
+
+    def _mark_overdue(self) -> None:
+        while self._deadlines and self._deadlines[0][0] <= self.clock.round:
+            deadline, request_id = heapq.heappop(self._deadlines)
+            state = self._states.get(request_id)
+            if state is None or state.overdue or state.deadline != deadline:
+                continue
+            state.overdue = True
+            self.counters.overdue += 1
+            self.former.changed(state, (-1, deadline, state.arrival_s, request_id))
