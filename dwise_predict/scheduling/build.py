@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from dwise_predict.scheduling.formers import PrefillFirst, Ranked
@@ -9,7 +10,7 @@ from dwise_predict.scheduling.policies import Fcfs, Policy
 from dwise_predict.scheduling.residency import ResidencyLimits
 from dwise_predict.scheduling.round_scheduler import RoundScheduler
 
-FormerName = Literal["prefill_first", "mixed_phase"]
+FormerName = Literal["prefill_first", "mixed_phase", "single_phase"]
 
 
 def build_scheduler(
@@ -21,17 +22,19 @@ def build_scheduler(
 ) -> RoundScheduler:
     """A scheduler with ``former`` for batches.
 
-    ``prefill_first`` keeps as many residents as slots under policies that never displace
-    (``held_rows``: see :class:`PrefillFirst`), and the residents of ``limits`` under preemptive
-    ones. ``hysteresis`` concerns formers that displace.
+    ``prefill_first`` (:class:`PrefillFirst`) is SGLang's: policies that never displace then have
+    as many residents as slots and no reservations, whatever ``limits`` say. ``mixed_phase`` is
+    Algorithm 1, ``single_phase`` the same with rounds of one phase (both :class:`Ranked`, which
+    alone knows ``hysteresis``).
     """
-    if former == "mixed_phase":
-        return RoundScheduler(policy, Ranked(limits, mixed=True, hysteresis=hysteresis))
-    if policy.preemptive:
-        return RoundScheduler(policy, Ranked(limits, mixed=False, hysteresis=hysteresis))
-    return RoundScheduler(policy, PrefillFirst(limits.slots, held_rows))
+    if former != "prefill_first":
+        return RoundScheduler(policy, Ranked(limits, former == "mixed_phase", hysteresis))
+    if not policy.preemptive:
+        limits = replace(limits, multiplier=1, kv_tokens=None)
+    return RoundScheduler(policy, PrefillFirst(limits, held_rows))
 
 
 def fcfs_scheduler(slots: int) -> RoundScheduler:
     """First come, first served with prefill priority: SGLang's default and the paper's baseline."""
-    return RoundScheduler(Fcfs(), PrefillFirst(slots))
+    limits = ResidencyLimits(slots, block_size=1, multiplier=1)
+    return RoundScheduler(Fcfs(), PrefillFirst(limits))

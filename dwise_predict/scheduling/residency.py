@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dwise_predict.scheduling.state import RequestState
 from dwise_predict.work import reserved_blocks
 
 
@@ -47,3 +48,40 @@ class ResidencyLimits:
     def reservation(self, prompt_tokens: int, budget_tokens: int) -> int:
         """Blocks reserved for one resident."""
         return reserved_blocks(prompt_tokens, budget_tokens, self.block_size, self.slack_blocks)
+
+
+class KvReservations:
+    """The residents and what they have reserved."""
+
+    def __init__(self, limits: ResidencyLimits) -> None:
+        self._limits = limits
+        self._blocks: dict[str, int] = {}
+        self._free = limits.pool_blocks
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def __contains__(self, request_id: object) -> bool:
+        return request_id in self._blocks
+
+    def check(self, state: RequestState) -> None:
+        """Raise ValueError when the request's reservation does not fit even an empty pool."""
+        need = self._limits.reservation(state.prompt_tokens, state.budget_tokens)
+        if need > self._limits.pool_blocks:
+            raise ValueError(
+                f"request {state.request_id!r} reserves {need} blocks of KV, more than the "
+                f"{self._limits.pool_blocks:.0f} that can be reserved"
+            )
+
+    def reserve(self, state: RequestState) -> bool:
+        """Reserve for a request if it fits; says whether it did."""
+        need = self._limits.reservation(state.prompt_tokens, state.budget_tokens)
+        if need > self._free:
+            return False
+        self._free -= need
+        self._blocks[state.request_id] = need
+        return True
+
+    def release(self, state: RequestState) -> None:
+        """Give a resident's reservation back."""
+        self._free += self._blocks.pop(state.request_id)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from heapq import nsmallest
 
 from dwise_predict.scheduling.formers.base import Counters
 from dwise_predict.scheduling.formers.queue import RequestQueue
 from dwise_predict.scheduling.protocol import Plan
+from dwise_predict.scheduling.residency import KvReservations, ResidencyLimits
 from dwise_predict.scheduling.state import Key, RequestState, Residency
 
 
 class PrefillFirst:
-    """Rounds of one phase; as many residents as slots (SGLang 0.5.20, ``srt/dllm``, FDFO).
+    """Rounds of one phase, prefill before denoising (SGLang 0.5.20, ``srt/dllm``, FDFO).
 
-    Requests become residents in the order of their keys while a slot is free. As long as any
-    resident has a prompt block left, only residents with prompt blocks run.
+    Requests become residents in the order of their keys while ``limits`` allow. As long as any
+    resident has a prompt block left, only residents with prompt blocks run. SGLang has as many
+    residents as slots (``limits.multiplier=1``) and they never pause but for the phase. With
+    more residents, those with the smallest keys run: what a preemptive policy comes to when it is
+    put on SGLang's former, with every prompt round stalling all residents (paper Section 6.3).
 
     ``held_rows`` reproduces a fault of SGLang 0.5.20, and so of what the paper measured: a
     resident with an unfinished output block holds a row of the request pool, and a resident whose
@@ -22,18 +27,19 @@ class PrefillFirst:
     are free. Such residents can wait for thousands of rounds, in slots that stay empty.
     """
 
-    def __init__(self, slots: int, held_rows: bool = False) -> None:
-        if slots < 1:
-            raise ValueError(f"slots must be at least 1, not {slots}")
-        self.slots = slots
+    def __init__(self, limits: ResidencyLimits, held_rows: bool = False) -> None:
+        self.limits = limits
         self.held_rows = held_rows
         self._waiting = RequestQueue()
         self._prefilling: dict[str, RequestState] = {}
         self._denoising: dict[str, RequestState] = {}
         self._ran: tuple[str, ...] = ()
+        self._prefilled = False
+        self._kv = KvReservations(limits)
 
     def arrived(self, state: RequestState) -> None:
-        """A request waits."""
+        """A request waits. Raises ValueError when its reservation can never fit."""
+        self._kv.check(state)
         self._waiting.put(state)
 
     def changed(self, state: RequestState, key: Key) -> None:
@@ -51,35 +57,50 @@ class PrefillFirst:
         """Forget a request."""
         if state.residency is Residency.WAITING:
             self._waiting.take(state)
-        elif self._prefilling.pop(state.request_id, None) is None:
+            return
+        self._kv.release(state)
+        if self._prefilling.pop(state.request_id, None) is None:
             del self._denoising[state.request_id]
 
     def rekey(self, key_of: Callable[[RequestState], Key]) -> None:
-        """Sort the queue anew, if a slot is free."""
-        if self._free_slots() > 0:
+        """Sort the queue anew, if a place is free."""
+        if self._free_places() > 0:
             self._waiting.rekey(key_of)
 
     def plan(self, counters: Counters) -> Plan:
-        """Fill free slots from the head of the queue, then run one phase."""
+        """Fill free places from the head of the queue, then run one phase."""
         admit = []
-        for _ in range(min(self._free_slots(), len(self._waiting))):
-            state = self._waiting.popitem(0)[1]
+        for _ in range(min(self._free_places(), len(self._waiting))):
+            state: RequestState = self._waiting.peekitem(0)[1]
+            if not self._kv.reserve(state):
+                counters.blocked_by_kv += 1
+                break
+            self._waiting.take(state)
             state.residency = Residency.RUNNING
             residents = self._prefilling if state.prefill_left else self._denoising
             residents[state.request_id] = state
             admit.append(state.request_id)
-        if self._prefilling:
-            run = tuple(self._prefilling)
+        prefilling = bool(self._prefilling)
+        if prefilling:
+            run = self._first(self._prefilling)
         elif self.held_rows:
             run = self._with_free_rows()
         else:
-            run = tuple(self._denoising)
+            run = self._first(self._denoising)
         pause = left_out(self._ran, run, (self._prefilling, self._denoising))
-        self._ran = run
+        if prefilling == self._prefilled:
+            counters.preemptions += len(pause)
+        self._ran, self._prefilled = run, prefilling
         return Plan(tuple(admit), run, pause)
 
-    def _free_slots(self) -> int:
-        return self.slots - len(self._prefilling) - len(self._denoising)
+    def _free_places(self) -> int:
+        return self.limits.cap - len(self._prefilling) - len(self._denoising)
+
+    def _first(self, residents: dict[str, RequestState]) -> tuple[str, ...]:
+        slots = self.limits.slots
+        if len(residents) <= slots:
+            return tuple(residents)
+        return tuple([key[3] for key in nsmallest(slots, [s.key for s in residents.values()])])
 
     def _with_free_rows(self) -> tuple[str, ...]:
         run: list[str] = []
@@ -89,7 +110,7 @@ class PrefillFirst:
             held += state.mid_block
             (run if state.attained else incoming).append(request_id)
         for request_id in incoming:
-            if len(run) >= self.slots - held:
+            if len(run) >= self.limits.slots - held:
                 break
             run.append(request_id)
         return tuple(run)

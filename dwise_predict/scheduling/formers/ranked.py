@@ -9,7 +9,7 @@ from dwise_predict.scheduling.formers.base import Counters
 from dwise_predict.scheduling.formers.prefill_first import left_out
 from dwise_predict.scheduling.formers.queue import RequestQueue
 from dwise_predict.scheduling.protocol import Plan
-from dwise_predict.scheduling.residency import ResidencyLimits
+from dwise_predict.scheduling.residency import KvReservations, ResidencyLimits
 from dwise_predict.scheduling.state import Key, RequestState, Residency
 
 
@@ -21,9 +21,8 @@ class Ranked:
     of the B smallest are paused.
 
     With ``mixed`` prompt and output blocks share a round. Without it the round has one phase: as
-    long as one of the B needs a prompt block, only these run. That is what preemptive policies
-    come to with SGLang's prefill priority, and DWISE on models whose phases cannot share a
-    forward pass (DiffusionGemma).
+    long as one of the B needs a prompt block, only these run. That is DWISE on models whose
+    phases cannot share a forward pass (DiffusionGemma).
 
     ``hysteresis`` h makes displacing harder: a request of the last round counts with (1 - h)
     times its priority.
@@ -45,17 +44,11 @@ class Ranked:
         self._paused = RequestQueue()
         self._running: dict[str, RequestState] = {}
         self._ran: tuple[str, ...] = ()
-        self._reserved: dict[str, int] = {}
-        self._free = limits.pool_blocks
+        self._kv = KvReservations(limits)
 
     def arrived(self, state: RequestState) -> None:
         """A request waits. Raises ValueError when its reservation can never fit."""
-        need = self._reservation(state)
-        if need > self.limits.pool_blocks:
-            raise ValueError(
-                f"request {state.request_id!r} reserves {need} blocks of KV, more than the "
-                f"{self.limits.pool_blocks:.0f} that can be reserved"
-            )
+        self._kv.check(state)
         self._waiting.put(state)
 
     def changed(self, state: RequestState, key: Key) -> None:
@@ -77,7 +70,7 @@ class Ranked:
             del self._running[state.request_id]
         else:
             self._paused.take(state)
-        self._free += self._reserved.pop(state.request_id)
+        self._kv.release(state)
 
     def rekey(self, key_of: Callable[[RequestState], Key]) -> None:
         """Sort everything anew."""
@@ -107,12 +100,9 @@ class Ranked:
         if self.mixed:
             return Plan(admit, run, tuple([key[3] for key in displaced]))
         run = tuple([i for i in run if self._running[i].prefill_left]) or run
-        pause = left_out(self._ran, run, (self._reserved,))
+        pause = left_out(self._ran, run, (self._kv,))
         self._ran = run
         return Plan(admit, run, pause)
-
-    def _reservation(self, state: RequestState) -> int:
-        return self.limits.reservation(state.prompt_tokens, state.budget_tokens)
 
     def _incumbent_key(self, state: RequestState) -> Key:
         if not self.hysteresis:
@@ -130,18 +120,15 @@ class Ranked:
         for place, key in enumerate(waiting):
             if place + bisect_left(ranked, key) + paused.bisect_left(key) >= slots:
                 break
-            if len(self._reserved) >= self.limits.cap:
+            if len(self._kv) >= self.limits.cap:
                 counters.blocked_by_cap += 1
                 break
             state = waiting[key]
-            need = self._reservation(state)
-            if need > self._free:
+            if not self._kv.reserve(state):
                 out_of_kv = True
                 if state.overdue:
                     break  # later ones must not take the KV that it waits for
                 continue
-            self._free -= need
-            self._reserved[state.request_id] = need
             chosen.append(key)
         counters.blocked_by_kv += out_of_kv
         for key in chosen:

@@ -10,19 +10,22 @@ from dwise_predict.scheduling.state import RequestState
 
 @dataclass(frozen=True)
 class Mlfq(Policy):
-    """Preemptive skip-join multi-level feedback queue (Wu et al., 2023), in blocks of service.
+    """Preemptive multi-level feedback queue of FastServe (Wu et al., 2023), in blocks of service.
 
-    Level l has a quantum of ``quantum * growth**l`` blocks. A request joins the highest level
-    whose quantum covers its prompt (FastServe: its first iteration), because a prompt that
-    overruns its quantum would only be demoted on the way. It is demoted by one level when it has
-    used up the quantum of its level. ``promote_after`` rounds after its arrival a request goes to
-    the front (FastServe's starvation prevention); None switches that off.
+    Level l has a quantum of ``quantum * growth**l`` blocks. A request is demoted by one level
+    when it has used up the quantum of its level. ``promote_after`` rounds after its arrival it
+    goes to the front (FastServe's starvation prevention); None switches that off.
+
+    FastServe lets a request skip the levels whose quantum its first iteration would overrun. A
+    dLLM's first iteration is one block for every prompt, so everybody joins level 0; with
+    ``skip_join`` the whole prompt counts as the first iteration instead.
     """
 
     quantum: int = 4
     growth: int = 2
     levels: int = 8
     promote_after: int | None = None
+    skip_join: bool = False
 
     preemptive = True
 
@@ -36,7 +39,7 @@ class Mlfq(Policy):
     def level(self, state: RequestState) -> int:
         """Current queue of the request; 0 is served first."""
         level, size, last = 0, self.quantum, self.levels - 1
-        while size < state.prompt_blocks and level < last:
+        while self.skip_join and size < state.prompt_blocks and level < last:
             level, size = level + 1, size * self.growth
         used_up = size
         while state.attained >= used_up and level < last:
