@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from dwise_predict.scheduling.state import RequestState
@@ -40,10 +41,10 @@ class ResidencyLimits:
 
     @property
     def pool_blocks(self) -> float:
-        """Blocks that reservations may take together."""
+        """Whole blocks that reservations may take together."""
         if self.kv_tokens is None:
-            return float("inf")
-        return self.kv_share * self.kv_tokens / self.block_size
+            return math.inf
+        return math.floor(self.kv_share * self.kv_tokens / self.block_size)
 
     def reservation(self, prompt_tokens: int, budget_tokens: int) -> int:
         """Blocks reserved for one resident."""
@@ -70,7 +71,7 @@ class KvReservations:
         if need > self._limits.pool_blocks:
             raise ValueError(
                 f"request {state.request_id!r} reserves {need} blocks of KV, more than the "
-                f"{self._limits.pool_blocks:.0f} that can be reserved"
+                f"{self._limits.pool_blocks} that can be reserved"
             )
 
     def reserve(self, state: RequestState) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable
 
 from dwise_predict.scheduling.formers.base import BatchFormer, Counters
@@ -16,6 +17,7 @@ from dwise_predict.scheduling.state import (
     Key,
     PromptBlockProcessed,
     RequestState,
+    Residency,
 )
 
 
@@ -37,8 +39,9 @@ class RoundScheduler:
     def observe(self, events: Iterable[Event]) -> None:
         """Update requests in the order of ``events``.
 
-        Raises ValueError when an event contradicts what is known, which is a fault of the
-        engine, or when a request that arrives could never become resident.
+        Raises ValueError when an event contradicts what is known or an estimate is no number,
+        which is a fault of the engine or its predictor, and when a request that arrives could
+        never become resident.
         """
         for event in events:
             if isinstance(event, Arrived):
@@ -50,17 +53,20 @@ class RoundScheduler:
                     f"{type(event).__name__} for request {event.request_id!r}: unknown"
                 )
             if isinstance(event, DenoisingRoundProcessed):
-                if state.rounds_left == 0.0 and not state.reached_zero:
+                if state.residency is Residency.WAITING or state.prefill_left:
+                    raise ValueError(f"request {event.request_id!r} cannot denoise yet")
+                if state.estimate > 0 and state.rounds_left == 0.0 and not state.reached_zero:
                     state.reached_zero = True
                     self.counters.reached_zero += 1
                 state.rounds += 1
                 state.mid_block = not event.block_done
             elif isinstance(event, PromptBlockProcessed):
-                if state.prefill_left == 0:
-                    raise ValueError(f"request {event.request_id!r} has no prompt block left")
+                if state.residency is Residency.WAITING or not state.prefill_left:
+                    raise ValueError(f"request {event.request_id!r} has no prompt block to do")
                 state.prefill_left -= 1
                 self.clock.prompt_blocks += 1
             elif isinstance(event, Estimated):
+                _check_number(event.request_id, event.remaining)
                 state.estimate, state.estimated_at = event.remaining, state.rounds
                 state.residual = event.residual
                 self.counters.estimates += 1
@@ -85,6 +91,7 @@ class RoundScheduler:
     def _arrive(self, event: Arrived) -> None:
         if event.request_id in self._states:
             raise ValueError(f"request {event.request_id!r} arrived twice")
+        _check_number(event.request_id, event.estimate)
         state = RequestState(
             request_id=event.request_id,
             arrival_s=event.arrival_s,
@@ -121,3 +128,9 @@ class RoundScheduler:
             state.overdue = True
             self.counters.overdue += 1
             self.former.changed(state, (-1, deadline, state.arrival_s, request_id))
+
+
+def _check_number(request_id: str, estimate: float) -> None:
+    # A NaN has no place in an order: one would silently corrupt the queues.
+    if math.isnan(estimate):
+        raise ValueError(f"the estimate for request {request_id!r} is not a number")

@@ -25,7 +25,7 @@ class Counters:
     estimates: int = 0
     """Estimates received after admission."""
     reached_zero: int = 0
-    """Requests that had to go on after their estimate had fallen to zero."""
+    """Requests with an estimate that had to go on after it had fallen to zero."""
     overdue: int = 0
     """Requests that became overdue."""
 

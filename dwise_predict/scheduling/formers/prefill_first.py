@@ -22,9 +22,10 @@ class PrefillFirst:
     put on SGLang's former, with every prompt round stalling all residents (paper Section 6.3).
 
     ``held_rows`` reproduces a fault of SGLang 0.5.20, and so of what the paper measured: a
-    resident with an unfinished output block holds a row of the request pool, and a resident whose
-    prompt is shorter than a block may start only while fewer requests are in the round than rows
-    are free. Such residents can wait for thousands of rounds, in slots that stay empty.
+    resident with an unfinished output block holds a row of the request pool (of which there are
+    as many as residents are allowed), and a resident whose prompt is shorter than a block may
+    start only while fewer requests are in the round than rows are free. Such residents can wait
+    for thousands of rounds, in slots that stay empty.
     """
 
     def __init__(self, limits: ResidencyLimits, held_rows: bool = False) -> None:
@@ -103,17 +104,18 @@ class PrefillFirst:
         return tuple([key[3] for key in nsmallest(slots, [s.key for s in residents.values()])])
 
     def _with_free_rows(self) -> tuple[str, ...]:
-        run: list[str] = []
+        started: dict[str, RequestState] = {}
         incoming: list[str] = []
         held = 0
         for request_id, state in self._denoising.items():
             held += state.mid_block
-            (run if state.attained else incoming).append(request_id)
-        for request_id in incoming:
-            if len(run) >= self.limits.slots - held:
-                break
-            run.append(request_id)
-        return tuple(run)
+            if state.attained:
+                started[request_id] = state
+            else:
+                incoming.append(request_id)
+        run = self._first(started)
+        places = min(self.limits.slots, self.limits.cap - held) - len(run)
+        return run + tuple(incoming[: max(places, 0)])
 
 
 def left_out(

@@ -24,8 +24,8 @@ class Ranked:
     long as one of the B needs a prompt block, only these run. That is DWISE on models whose
     phases cannot share a forward pass (DiffusionGemma).
 
-    ``hysteresis`` h makes displacing harder: a request of the last round counts with (1 - h)
-    times its priority.
+    ``hysteresis`` h makes displacing harder: the priority of a request of the last round counts
+    as smaller by the share h. Overdue requests, which wait for each other, are left alone.
 
     Only requests of the last round move by themselves, so they alone are sorted in each round.
     Waiting and paused requests lie in sorted queues: apart from the logarithm in a change, a
@@ -105,10 +105,10 @@ class Ranked:
         return Plan(admit, run, pause)
 
     def _incumbent_key(self, state: RequestState) -> Key:
-        if not self.hysteresis:
+        if not self.hysteresis or state.overdue:
             return state.key
-        overdue, priority, arrival_s, request_id = state.key
-        return overdue, priority * (1 - self.hysteresis), arrival_s, request_id
+        order, priority, arrival_s, request_id = state.key
+        return order, priority - self.hysteresis * abs(priority), arrival_s, request_id
 
     def _admit(self, ranked: list[Key], counters: Counters) -> tuple[str, ...]:
         """Lines 3 to 7; puts the keys of the new residents into ``ranked``."""

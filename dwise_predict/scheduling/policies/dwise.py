@@ -42,11 +42,14 @@ class Dwise(Policy):
     preemptive = True
 
     def __post_init__(self) -> None:
+        for name, valid in (("estimate", ("clamp", "residual")), ("unit", ("rounds", "time"))):
+            if getattr(self, name) not in valid:
+                raise ValueError(f"{name} must be one of {', '.join(valid)}")
         if self.unit == "time" and self.cost is None:
             raise ValueError("unit='time' needs a cost model")
         if list(self.probe) != sorted(self.probe) or any(ratio <= 0 for ratio in self.probe):
             raise ValueError("probe must hold positive ratios in ascending order")
-        if self.aging is not None and self.aging <= 0:
+        if self.aging is not None and not self.aging > 0:
             raise ValueError(f"aging must be positive, not {self.aging}")
 
     def rounds_left(self, state: RequestState) -> float:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from types import MappingProxyType
 
+from pydantic import TypeAdapter, ValidationError
+
 from dwise_predict.scheduling.policies.base import Policy
 from dwise_predict.scheduling.policies.dwise import Dwise
 from dwise_predict.scheduling.policies.fcfs import Fcfs
@@ -15,6 +17,7 @@ from dwise_predict.scheduling.policies.mlfq import Mlfq
 from dwise_predict.scheduling.policies.s3 import S3
 from dwise_predict.scheduling.policies.ssjf import Ssjf
 from dwise_predict.scheduling.policies.trail import Trail
+from dwise_predict.validation import unknown_name
 
 POLICIES: Mapping[str, type[Policy]] = MappingProxyType(
     {
@@ -36,13 +39,20 @@ POLICIES: Mapping[str, type[Policy]] = MappingProxyType(
 def make_policy(name: str, options: Mapping[str, object] | None = None) -> Policy:
     """The policy ``name`` with ``options`` instead of its defaults.
 
-    Raises ValueError when there is no such policy or option, or an option's value is impossible.
+    Options may be plain values, as YAML gives them. Raises ValueError when there is no such policy
+    or option, or an option's value is impossible.
     """
     if name not in POLICIES:
-        raise ValueError(f"there is no policy {name!r}; there are {', '.join(POLICIES)}")
+        raise ValueError(unknown_name("policy", name, POLICIES))
     kind, options = POLICIES[name], options or {}
     known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    if unknown := sorted(set(options) - set(known)):
-        has = f"its options are {', '.join(known)}" if known else "it has none"
-        raise ValueError(f"policy {name!r} has no option {', '.join(unknown)}; {has}")
-    return kind(**options)
+    for option in options:
+        if option not in known:
+            raise ValueError(unknown_name(f"option of policy {name}", option, known))
+    try:
+        return TypeAdapter(kind).validate_python(options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = ".".join(map(str, first["loc"]))
+        message = first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"policy {name}: {option + ': ' if option else ''}{message}") from error
