@@ -26,7 +26,8 @@ from dwise_predict.simulation.workload import FloatArray, IntArray, SimulatedWor
 class Replay:
     """Times in seconds by request, float64 [N], and one entry a round.
 
-    ``kv_tokens`` are the cached tokens that the slots of a round attended to.
+    ``slots`` are the requests in a round, whatever the size of their prompt chunks; ``kv_tokens``
+    are the cached tokens that they attended to.
     """
 
     arrival_s: FloatArray
@@ -51,6 +52,7 @@ class _Job:
         "block",
         "block_rounds",
         "blocks",
+        "chunk",
         "denoised",
         "denoised_last",
         "index",
@@ -60,10 +62,13 @@ class _Job:
         "rounds",
     )
 
-    def __init__(self, index: int, request_id: str, blocks: tuple[int, ...], prefill: int) -> None:
+    def __init__(
+        self, index: int, request_id: str, blocks: tuple[int, ...], prefill: int, chunk: int | None
+    ) -> None:
         self.index = index
         self.blocks = blocks
         self.prefill_left = prefill
+        self.chunk = prefill if chunk is None else min(chunk, prefill)
         self.block = 0
         self.block_rounds = blocks[0]
         self.rounds = 0
@@ -84,6 +89,9 @@ def replay(
 ) -> Replay:
     """Serve ``workload`` as ``scheduler`` decides; every round takes what ``cost`` says.
 
+    A chunk of a prompt is one prompt block to the scheduler. To the cost model its blocks count
+    as slots, and they share one pass over the cached tokens before them.
+
     Args:
         workload: N requests.
         arrival_s: float64 [N]; requests that arrive together do so in the order of ``workload``.
@@ -96,15 +104,17 @@ def replay(
         RuntimeError: the scheduler runs nothing although nothing is still to come.
     """
     n, block_size = len(workload), workload.block_size
-    prompt_blocks = workload.prompt_blocks.tolist()
+    prompt_blocks, prefill_rounds = (
+        workload.prompt_blocks.tolist(),
+        workload.prefill_rounds.tolist(),
+    )
     prompt_tokens, budgets = workload.prompt_tokens.tolist(), workload.budget_tokens.tolist()
     ids, admission = workload.request_ids, predictions.admission.tolist()
     arrivals = np.asarray(arrival_s, dtype=np.float64)
     order = np.argsort(arrivals, kind="stable").tolist()
     at = arrivals.tolist()
-    jobs = {
-        ids[i]: _Job(i, ids[i], workload.rounds_per_block[i], prompt_blocks[i]) for i in range(n)
-    }
+    rounds_per_block, chunk = workload.rounds_per_block, workload.prefill_chunk
+    jobs = {ids[i]: _Job(i, ids[i], rounds_per_block[i], prompt_blocks[i], chunk) for i in range(n)}
     after_round = _after_round(ids, predictions)
     ask_every_round = predictions.reestimate is not None
     admitted, first_round, first_block, finished = ([float("nan")] * n for _ in range(4))
@@ -116,7 +126,9 @@ def replay(
             i = order[coming]
             coming, waiting = coming + 1, waiting + 1
             events.append(
-                Arrived(ids[i], at[i], prompt_tokens[i], prompt_blocks[i], budgets[i], admission[i])
+                Arrived(
+                    ids[i], at[i], prompt_tokens[i], prefill_rounds[i], budgets[i], admission[i]
+                )
             )
         scheduler.observe(events)
         plan = scheduler.plan(now)
@@ -133,19 +145,22 @@ def replay(
             now = at[order[coming]]
             continue
         running = [jobs[request_id] for request_id in plan.run]
+        slots = blocks = len(running)
         kv_blocks = prefill_slots = 0
         for job in running:
             kv_blocks += job.kv
             if job.prefill_left:
                 prefill_slots += 1
+                blocks += job.chunk - 1
         kv_tokens = kv_blocks * block_size
-        wall_ms = cost.round_ms(len(running), kv_tokens)
-        rounds.append((now, wall_ms, len(running), prefill_slots, kv_tokens, residents, waiting))
+        wall_ms = cost.round_ms(blocks, kv_tokens)
+        rounds.append((now, wall_ms, slots, prefill_slots, kv_tokens, residents, waiting))
         now += wall_ms / 1e3
         for job in running:
             if job.prefill_left:
-                job.prefill_left -= 1
-                job.kv += 1
+                job.prefill_left -= job.chunk
+                job.kv += job.chunk
+                job.chunk = min(job.chunk, job.prefill_left)
                 events.append(job.prefilled)
                 continue
             job.rounds += 1
@@ -177,7 +192,7 @@ def replay(
                     events.append(estimate)
     scheduler.observe(events)
     start_s, round_ms, *counts = zip(*rounds, strict=True)
-    slots, prefill, kv, resident, waited = (np.array(column, dtype=np.int64) for column in counts)
+    filled, prefill, kv, resident, waited = (np.array(column, dtype=np.int64) for column in counts)
     return Replay(
         arrival_s=arrivals,
         admitted_s=np.array(admitted),
@@ -186,7 +201,7 @@ def replay(
         finished_s=np.array(finished),
         round_start_s=np.array(start_s),
         round_ms=np.array(round_ms),
-        slots=slots,
+        slots=filled,
         prefill_slots=prefill,
         kv_tokens=kv,
         residents=resident,

@@ -20,6 +20,9 @@ class SimulatedWorkload:
 
     ``rounds_per_block[i]`` are the denoising rounds of each output block of request i, as in the
     profile contract. ``output_tokens`` serve policies that rank by output length.
+
+    ``prefill_chunk`` is the number of blocks of a prompt that one slot of one round processes
+    together: 1 in SGLang's dLLM path, None for whole prompts in one pass (DiffusionGemma).
     """
 
     block_size: int
@@ -29,6 +32,7 @@ class SimulatedWorkload:
     output_tokens: IntArray
     budget_tokens: IntArray
     rounds_per_block: tuple[tuple[int, ...], ...]
+    prefill_chunk: int | None = 1
 
     def __post_init__(self) -> None:
         n = len(self.request_ids)
@@ -41,6 +45,8 @@ class SimulatedWorkload:
             raise ValueError("request ids are not unique")
         if any(not blocks or min(blocks) < 1 for blocks in self.rounds_per_block):
             raise ValueError("every request needs an output block, every block a round")
+        if self.prefill_chunk is not None and self.prefill_chunk < 1:
+            raise ValueError(f"prefill_chunk must be at least 1, not {self.prefill_chunk}")
 
     def __len__(self) -> int:
         return len(self.request_ids)
@@ -55,6 +61,13 @@ class SimulatedWorkload:
         """Whole prompt blocks, int64 [N]."""
         size = self.block_size
         return np.array([prefill_blocks(int(t), size) for t in self.prompt_tokens], dtype=np.int64)
+
+    @property
+    def prefill_rounds(self) -> IntArray:
+        """Rounds that each prompt needs by itself, int64 [N]: its blocks, or its chunks of them."""
+        if self.prefill_chunk is None:
+            return np.minimum(self.prompt_blocks, 1)
+        return -(-self.prompt_blocks // self.prefill_chunk)
 
     def take(self, order: Sequence[int] | IntArray) -> SimulatedWorkload:
         """The requests ``order``, in that order."""
