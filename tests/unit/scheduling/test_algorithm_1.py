@@ -12,7 +12,6 @@ from dwise_predict.scheduling import (
     DenoisingRoundProcessed,
     Estimated,
     Event,
-    Finished,
     Plan,
     PromptBlockProcessed,
     ResidencyLimits,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from itertools import combinations
 
 import pytest
@@ -22,7 +22,7 @@ from tests.scheduling import BLOCK, Job, serve
 def least_total_completion(work: tuple[int, ...], arrival: tuple[int, ...], slots: int) -> int:
     """Smallest sum of completion times over all schedules, by trying every choice."""
 
-    @lru_cache(maxsize=None)
+    @cache
     def from_here(left: tuple[int, ...], now: int) -> int:
         if not any(left):
             return 0
