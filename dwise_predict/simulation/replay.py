@@ -153,7 +153,7 @@ def replay(
                 prefill_slots += 1
                 blocks += job.chunk - 1
         kv_tokens = kv_blocks * block_size
-        wall_ms = cost.round_ms(blocks, kv_tokens)
+        wall_ms = cost.round_ms(blocks, kv_tokens, residents)
         rounds.append((now, wall_ms, slots, prefill_slots, kv_tokens, residents, waiting))
         now += wall_ms / 1e3
         for job in running:
