@@ -55,7 +55,10 @@ class RoundScheduler:
             if isinstance(event, DenoisingRoundProcessed):
                 if state.residency is Residency.WAITING or state.prefill_left:
                     raise ValueError(f"request {event.request_id!r} cannot denoise yet")
-                if state.estimate > 0 and state.rounds_left == 0.0 and not state.reached_zero:
+                if (
+                    not state.reached_zero
+                    and 0 < state.estimate <= state.rounds - state.estimated_at
+                ):
                     state.reached_zero = True
                     self.counters.reached_zero += 1
                 state.rounds += 1

@@ -115,4 +115,5 @@ class RequestState:
     @property
     def rounds_left(self) -> float:
         """Remaining rounds r̂: the last estimate less the rounds since, not below zero."""
-        return max(self.estimate - (self.rounds - self.estimated_at), 0.0)
+        left = self.estimate - (self.rounds - self.estimated_at)
+        return left if left > 0.0 else 0.0

@@ -82,7 +82,9 @@ class Ranked:
     def plan(self, counters: Counters) -> Plan:
         """Lines 2 to 9 of Algorithm 1."""
         slots, paused = self.limits.slots, self._paused
-        ranked = [self._incumbent_key(state) for state in self._running.values()]
+        ranked = [state.key for state in self._running.values()]
+        if self.hysteresis:
+            ranked = [self._incumbent(key) for key in ranked]
         ranked.sort()
         admit = self._admit(ranked, counters)
         while paused and (len(ranked) < slots or paused.head() < ranked[slots - 1]):
@@ -97,6 +99,8 @@ class Ranked:
             paused.put(state)
         counters.preemptions += len(displaced)
         run = tuple([key[3] for key in ranked[:slots]])
+        # All of them mostly move alike: what is in order now is quickly sorted next time.
+        self._running = {request_id: self._running[request_id] for request_id in run}
         if self.mixed:
             return Plan(admit, run, tuple([key[3] for key in displaced]))
         run = tuple([i for i in run if self._running[i].prefill_left]) or run
@@ -104,10 +108,10 @@ class Ranked:
         self._ran = run
         return Plan(admit, run, pause)
 
-    def _incumbent_key(self, state: RequestState) -> Key:
-        if not self.hysteresis or state.overdue:
-            return state.key
-        order, priority, arrival_s, request_id = state.key
+    def _incumbent(self, key: Key) -> Key:
+        order, priority, arrival_s, request_id = key
+        if order < 0:
+            return key
         return order, priority - self.hysteresis * abs(priority), arrival_s, request_id
 
     def _admit(self, ranked: list[Key], counters: Counters) -> tuple[str, ...]:
