@@ -89,12 +89,18 @@ class RemainingRounds:
         if bool((t < 0).any()):
             raise ValueError("elapsed must be >= 0")
         column = t.clamp(max=self.horizon).unsqueeze(-1).long()
-        rounds = torch.arange(survival.shape[1], device=survival.device)
-        ahead = (survival * (rounds >= column)).sum(-1)
-        alive = survival.gather(-1, column).squeeze(-1)
-        known = (t <= self.horizon) & (alive > 0)
-        expected = torch.where(known, ahead / alive.where(known, torch.ones_like(alive)), 1.0)
-        return self._estimate(expected, calibrated)
+        known = self._expected_residuals().gather(-1, column).squeeze(-1)
+        return self._estimate(torch.where(t <= self.horizon, known, 1.0), calibrated)
+
+    def mean_residuals(self, calibrated: bool = True) -> Tensor:
+        """:meth:`mean_residual` for every elapsed count at once: t = 0..K, float ``[n, K + 1]``."""
+        return self._estimate(self._expected_residuals(), calibrated)
+
+    def _expected_residuals(self) -> Tensor:
+        survival = self._survival
+        ahead = survival.flip(-1).cumsum(-1).flip(-1)
+        alive = survival > 0
+        return torch.where(alive, ahead / survival.where(alive, 1.0), 1.0)
 
     def _estimate(self, expected: Tensor, calibrated: bool) -> Tensor:
         if calibrated and self._calibration is not None:

@@ -51,6 +51,13 @@ def test_a_request_that_outlived_its_distribution_has_one_round_left() -> None:
     assert remaining.mean_residual(1000).tolist() == [1, 1]
 
 
+def test_mean_residuals_are_the_mean_residual_of_every_round() -> None:
+    for calibration in (None, CalibrationMap((1.0, 11.0), (1.0, 6.0))):
+        remaining = RemainingRounds(SURVIVAL, calibration)
+        one_by_one = torch.stack([remaining.mean_residual(t) for t in range(4)], dim=1)
+        torch.testing.assert_close(remaining.mean_residuals(), one_by_one)
+
+
 def test_mean_residual_refuses_negative_progress() -> None:
     with pytest.raises(ValueError, match=">= 0"):
         RemainingRounds(SURVIVAL).mean_residual(torch.tensor([0, -1]))
