@@ -19,12 +19,41 @@ FinishReason = Literal["eos", "budget", "abort"]
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """One tokenised prompt. ``arrival_s`` counts from the start of :meth:`Engine.serve`."""
+    """One tokenised prompt. ``arrival_s`` counts from the start of :meth:`Engine.serve`.
+
+    ``estimate`` is what the scheduler is told at arrival, in the unit of its policy
+    (:class:`~dwise_predict.scheduling.Arrived`).
+    """
 
     request_id: str
     prompt_ids: tuple[int, ...]
     budget_tokens: int
     arrival_s: float = 0.0
+    estimate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refinement:
+    """What a request still needs after its first denoising round.
+
+    ``remaining`` and ``residual`` as in :class:`~dwise_predict.scheduling.Estimated`.
+    """
+
+    remaining: float
+    residual: Sequence[float] | None = None
+
+
+class Refine(Protocol):
+    """Refines the estimates of requests from their first denoising round."""
+
+    def __call__(
+        self, hidden_means: npt.NDArray[np.float16], requests: Sequence[EngineRequest]
+    ) -> Sequence[Refinement]:
+        """One answer for each of n requests that have just had their first denoising round.
+
+        ``hidden_means`` are float16 [n, hidden], as in :class:`ServedRequest`.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +66,9 @@ class ServedRequest:
     ``rounds_per_block`` counts the denoising rounds of each output block, the committing
     forward included. ``hidden_mean`` is float16 [hidden]: the mean over all positions of the
     block of the final normed hidden states in the first denoising round of the first output
-    block. ``first_block_s`` is None when no output block was committed.
+    block. ``first_block_s`` is None when no output block was committed. ``refined`` is the
+    remaining rounds that the scheduler was told after the first denoising round; None when it was
+    told nothing, or the request ended in that round.
     """
 
     request_id: str
@@ -51,6 +82,7 @@ class ServedRequest:
     first_block_s: float | None
     finished_s: float
     hidden_mean: npt.NDArray[np.float16]
+    refined: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +131,15 @@ class Engine(Protocol):
         requests: Sequence[EngineRequest],
         scheduler: Scheduler,
         on_finished: Callable[[ServedRequest], None] | None = None,
+        kv_tokens: int | None = None,
+        refine: Refine | None = None,
     ) -> ServeResult:
         """Serve ``requests`` to their end, starting from an empty engine.
 
-        ``on_finished`` is called as each request finishes. Raises EngineError as
-        :meth:`check` does, and when the scheduler makes a plan that cannot be carried out.
+        ``on_finished`` is called as each request finishes. ``kv_tokens`` is the size of the KV
+        cache. ``refine`` is asked once a round for all requests that had their first denoising
+        round in it; the scheduler is told the answers before its next plan. Raises EngineError as
+        :meth:`check` does, and when the scheduler refuses a request or makes a plan that cannot be
+        carried out.
         """
         ...

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from dwise_predict.engines.protocol import (
     EngineRequest,
+    Refine,
+    Refinement,
     RoundRecord,
     ServedRequest,
     ServeResult,
@@ -35,6 +37,7 @@ from dwise_predict.recipe import DecodingSettings, EngineSettings, ModelSettings
 from dwise_predict.scheduling import (
     Arrived,
     DenoisingRoundProcessed,
+    Estimated,
     Event,
     Finished,
     Plan,
@@ -154,6 +157,7 @@ class TorchEngine:
         scheduler: Scheduler,
         on_finished: Callable[[ServedRequest], None] | None = None,
         kv_tokens: int | None = None,
+        refine: Refine | None = None,
     ) -> ServeResult:
         """Serve ``requests`` to their end, starting from an empty engine.
 
@@ -162,11 +166,14 @@ class TorchEngine:
             scheduler: fresh; decides every round.
             on_finished: called as each request finishes.
             kv_tokens: size of the KV cache; None: room for the ``slots`` largest reservations
-                (prompt + budget). Schedulers with more residents than slots need more.
+                (prompt + budget). Schedulers with more residents than slots need more, and
+                :class:`~dwise_predict.scheduling.ResidencyLimits` with this number keep to it.
+            refine: asked once a round for all requests that had their first denoising round in
+                it, as part of the round; None: the scheduler keeps what it was told at arrival.
 
         Raises:
-            EngineError: as :meth:`check`, or the scheduler made a plan that cannot be carried
-                out, or it runs nothing although no request is still to come.
+            EngineError: as :meth:`check`, or the scheduler refused a request, made a plan that
+                cannot be carried out, or runs nothing although no request is still to come.
         """
         self.check(requests)
         block_size = self.checkpoint.block_size
@@ -182,7 +189,7 @@ class TorchEngine:
             _DTYPES[self.settings.dtype],
             self._device,
         )
-        run = _Run(self, cache, requests, on_finished)
+        run = _Run(self, cache, requests, on_finished, refine)
         run.to_the_end(scheduler)
         if cache.free != cache.pages:
             raise EngineError(f"internal: {cache.pages - cache.free} KV pages were not freed")
@@ -198,6 +205,7 @@ class _Run:
         cache: BlockKVCache,
         requests: SequenceOf[EngineRequest],
         on_finished: Callable[[ServedRequest], None] | None,
+        refine: Refine | None,
     ) -> None:
         checkpoint = engine.checkpoint
         self.model = checkpoint.model
@@ -209,6 +217,7 @@ class _Run:
         self.device = torch.device(engine.settings.device)
         self.cache = cache
         self.on_finished = on_finished
+        self.refine = refine
         self.sequences = [Sequence(r, self.block_size, self.mask_id) for r in requests]
         self.coming = deque(sorted(self.sequences, key=lambda s: s.request.arrival_s))
         self.waiting: dict[str, Sequence] = {}
@@ -222,7 +231,10 @@ class _Run:
         while self.coming or self.waiting or self.residents:
             now = self._now()
             events.extend(self._arrivals(now))
-            scheduler.observe(events)
+            try:
+                scheduler.observe(events)
+            except ValueError as error:
+                raise EngineError(f"the scheduler refuses what it is told: {error}") from error
             plan = scheduler.plan(now)
             self._admit(plan, now)
             if plan.run:
@@ -253,6 +265,7 @@ class _Run:
                     prompt_tokens=len(request.prompt_ids),
                     prompt_blocks=sequence.prompt_blocks,
                     budget_tokens=request.budget_tokens,
+                    estimate=request.estimate,
                 )
             )
         return events
@@ -280,7 +293,9 @@ class _Run:
             only_cache=all(prefilling),
         )
         denoising = [i for i, is_prompt in enumerate(prefilling) if not is_prompt]
-        done = self._denoise([rows[i] for i in denoising], _rows(hidden, denoising, len(rows)))
+        output_rows, output = [rows[i] for i in denoising], _rows(hidden, denoising, len(rows))
+        refinements = self._first_round(output_rows, output)
+        done = self._denoise(output_rows, output)
         now = self._now()
         for row, is_prompt in zip(rows, prefilling, strict=True):
             if is_prompt:
@@ -299,7 +314,7 @@ class _Run:
                 waiting=waiting,
             )
         )
-        return self._events(rows, prefilling)
+        return self._events(rows, prefilling, refinements)
 
     def _denoise(self, rows: list[Sequence], hidden: Tensor | None) -> list[bool]:
         """Advance the output blocks of ``rows``; returns which of them are done.
@@ -308,7 +323,6 @@ class _Run:
         """
         if hidden is None:
             return []
-        self._keep_first_hidden(rows, hidden)
         done = [True] * len(rows)
         stepping = [
             i for i, row in enumerate(rows) if self.algorithm.edits_complete_blocks or row.has_masks
@@ -334,14 +348,20 @@ class _Run:
             row.block, row.post_edits, done[i] = block, count, is_done
         return done
 
-    def _keep_first_hidden(self, rows: list[Sequence], hidden: Tensor) -> None:
+    def _first_round(self, rows: list[Sequence], hidden: Tensor | None) -> dict[str, Refinement]:
+        """Keep the hidden means of rows in their first denoising round; what is refined by them."""
         first = [i for i, row in enumerate(rows) if row.hidden_mean is None]
         chosen = _rows(hidden, first, len(rows))
         if chosen is None:
-            return
+            return {}
         means = chosen.float().mean(1).half().cpu().numpy()
         for i, mean in zip(first, means, strict=True):
             rows[i].hidden_mean = np.ascontiguousarray(mean)
+        if self.refine is None:
+            return {}
+        requests = [rows[i].request for i in first]
+        answers = self.refine(means, requests)
+        return {r.request_id: answer for r, answer in zip(requests, answers, strict=True)}
 
     def _settle(self, row: Sequence, done: bool, now: float) -> None:
         """Count the denoising round that ``row`` took part in, and end its block if done."""
@@ -353,7 +373,9 @@ class _Run:
         elif row.rounds_in_block >= self.max_rounds:
             row.abort(now)
 
-    def _events(self, rows: list[Sequence], prefilling: list[bool]) -> list[Event]:
+    def _events(
+        self, rows: list[Sequence], prefilling: list[bool], refinements: dict[str, Refinement]
+    ) -> list[Event]:
         """Events of a round; finished rows leave and free their pages."""
         events: list[Event] = []
         for row, is_prompt in zip(rows, prefilling, strict=True):
@@ -368,6 +390,9 @@ class _Run:
                 del self.residents[request_id]
                 if self.on_finished is not None:
                     self.on_finished(row.served())
+            elif (refinement := refinements.get(request_id)) is not None:
+                row.refined = refinement.remaining
+                events.append(Estimated(request_id, refinement.remaining, refinement.residual))
         return events
 
 

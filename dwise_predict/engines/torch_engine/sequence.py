@@ -39,6 +39,7 @@ class Sequence:
     first_block_s: float | None = None
     finished_s: float | None = None
     hidden_mean: npt.NDArray[np.float16] | None = None
+    refined: float | None = None
 
     def __post_init__(self) -> None:
         self.prompt_blocks = prefill_blocks(len(self.request.prompt_ids), self.block_size)
@@ -107,6 +108,7 @@ class Sequence:
             first_block_s=self.first_block_s,
             finished_s=self.finished_s,
             hidden_mean=self.hidden_mean,
+            refined=self.refined,
         )
 
     def _open_block(self) -> None:
