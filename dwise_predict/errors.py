@@ -23,6 +23,14 @@ class BundleError(DwiseError):
     """A bundle folder is damaged, unsafe or of an unknown format."""
 
 
+class IncompatibleBundleError(BundleError):
+    """A bundle is sound, but its predictions mean nothing for what is going to be served."""
+
+
+class HubError(DwiseError):
+    """Something cannot be had from, or published on, the Hugging Face Hub."""
+
+
 class EngineError(DwiseError):
     """A model cannot be served: checkpoint, context length or device."""
 
@@ -33,3 +41,11 @@ class RunError(DwiseError):
 
 class ReportError(DwiseError):
     """A report cannot be made of a run folder."""
+
+
+class ResultsError(DwiseError):
+    """A results folder cannot be written, is damaged or holds something else."""
+
+
+class SimulationError(DwiseError):
+    """A simulation is asked for that makes no sense, or its trace file is wrong."""

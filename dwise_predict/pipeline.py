@@ -23,9 +23,16 @@ from dwise_predict.evaluation.outcomes import Outcomes, outcomes
 from dwise_predict.evaluation.report import write_report
 from dwise_predict.files import locked, write_bytes, write_text
 from dwise_predict.profile import read_profile
+from dwise_predict.profile_repo import copy_profile
 from dwise_predict.profiling import profile_workload
 from dwise_predict.progress import SILENT, Progress
-from dwise_predict.recipe import Recipe, dump_recipe, load_recipe, recipe_differences
+from dwise_predict.recipe import (
+    PredictorSettings,
+    Recipe,
+    dump_recipe,
+    load_recipe,
+    recipe_differences,
+)
 from dwise_predict.run_folder import RunFolder
 from dwise_predict.tables import evaluation_rows
 from dwise_predict.training import MIN_TRAIN_REQUESTS, train_bundle
@@ -63,11 +70,38 @@ def run_training(
         _check_bundle_place(folder)
         _profile(requests, recipe, folder, progress)
         if not folder.trained:
-            _train(recipe, folder, progress, command)
+            _train(folder, recipe.predictors, recipe.seed, progress, command)
         if not folder.report.is_file():
-            with progress.task("report", 1) as advance:
-                write_report(folder)
-                advance(1)
+            _report(folder, progress)
+        return _result(folder)
+
+
+def run_training_from_profile(
+    source: Path,
+    out_dir: Path,
+    settings: PredictorSettings,
+    seed: int | None = None,
+    progress: Progress = SILENT,
+    command: str = "",
+    profile_repo: str | None = None,
+) -> RunResult:
+    """Train, evaluate and report into the new folder ``out_dir``, from a finished profile.
+
+    The folder gets a copy of the profile, but neither recipe nor workload, which a profile does
+    not have. ``seed`` None is the profile's. ``profile_repo`` is recorded in the provenance.
+    Raises ProfileError for a profile that is none or damaged, RunError for a folder in use.
+    """
+    folder = RunFolder(out_dir)
+    run = read_profile(source).run
+    if folder.path.is_file() or (folder.path.exists() and any(folder.path.iterdir())):
+        raise RunError(f"{folder.path} exists and is not empty; choose another --out")
+    folder.path.mkdir(parents=True, exist_ok=True)
+    busy = RunError(f"another process is writing {folder.path}; choose another --out")
+    with locked(folder.path, busy):
+        copy_profile(source, folder.profile)
+        seed = run.seed if seed is None else seed
+        _train(folder, settings, seed, progress, command, profile_repo)
+        _report(folder, progress)
         return _result(folder)
 
 
@@ -199,17 +233,31 @@ def _check_bundle_place(folder: RunFolder) -> None:
         )
 
 
-def _train(recipe: Recipe, folder: RunFolder, progress: Progress, command: str) -> None:
+def _report(folder: RunFolder, progress: Progress) -> None:
+    with progress.task("report", 1) as advance:
+        write_report(folder)
+        advance(1)
+
+
+def _train(
+    folder: RunFolder,
+    settings: PredictorSettings,
+    seed: int,
+    progress: Progress,
+    command: str,
+    profile_repo: str | None = None,
+) -> None:
     """Train into ``bundle/``, then write the predictions, which mark the stage as complete."""
     folder.report.unlink(missing_ok=True)  # of predictors that are no more
     evaluation = train_bundle(
         folder.profile,
         folder.bundle,
-        recipe.predictors,
-        recipe.seed,
+        settings,
+        seed,
         progress=progress,
         command=command,
         seconds_profile=_serving_seconds(folder),
+        profile_repo=profile_repo,
     )
     sink = pa.BufferOutputStream()
     pq.write_table(evaluation.predictions, sink)

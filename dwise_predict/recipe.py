@@ -208,6 +208,25 @@ def load_recipe(model: str, overrides: Sequence[str] = ()) -> Recipe:
         raise RecipeError(f"{describe(error, Recipe, 'recipe key')} (recipe {model})") from error
 
 
+def predictor_settings(base: PredictorSettings, overrides: Sequence[str] = ()) -> PredictorSettings:
+    """``base`` with overrides ``predictors.section.key=value`` applied, as for a recipe.
+
+    Raises RecipeError on any other section: what was served cannot be changed any more.
+    """
+    raw = {"predictors": base.model_dump(mode="json")}
+    for override in overrides:
+        if not override.startswith("predictors."):
+            raise RecipeError(
+                f"--set {override!r}: the profile has been served already, so only "
+                "predictors.* can be set"
+            )
+        _apply(raw, override)
+    try:
+        return PredictorSettings.model_validate(raw["predictors"])
+    except ValidationError as error:
+        raise RecipeError(describe(error, PredictorSettings, "key of predictors")) from error
+
+
 def dump_recipe(recipe: Recipe) -> str:
     """The recipe with every default filled in, as YAML that :func:`load_recipe` reads back."""
     return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

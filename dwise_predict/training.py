@@ -66,6 +66,7 @@ def train_bundle(
     progress: Progress = SILENT,
     command: str = "",
     seconds_profile: float | None = None,
+    profile_repo: str | None = None,
 ) -> Evaluation:
     """Train both predictors on a profile, evaluate them on its unseen prompts, write a bundle.
 
@@ -77,6 +78,7 @@ def train_bundle(
         progress: told about the stages.
         command: recorded in provenance.json, without local paths, host and user name.
         seconds_profile: recorded there too; None when unknown.
+        profile_repo: recorded there too: ``ORG/NAME@commit`` of a profile from the Hub.
 
     Raises:
         ProfileError: the profile is unfinished or damaged.
@@ -113,6 +115,7 @@ def train_bundle(
         seed,
         command,
         Seconds(profile=seconds_profile, train=trained - started, evaluate=evaluated - trained),
+        profile_repo,
     )
     PredictorBundle.create(
         fingerprint=profile.run.fingerprint,
@@ -188,7 +191,9 @@ def _predictions(profile: Profile, examples: Examples, predictors: Predictors) -
     return table
 
 
-def _provenance(profile: Profile, seed: int, command: str, seconds: Seconds) -> Provenance:
+def _provenance(
+    profile: Profile, seed: int, command: str, seconds: Seconds, profile_repo: str | None
+) -> Provenance:
     run = profile.run
     files = json.dumps(run.files, sort_keys=True)
     return Provenance(
@@ -200,8 +205,10 @@ def _provenance(profile: Profile, seed: int, command: str, seconds: Seconds) -> 
         packages={name: metadata.version(name) for name in _PACKAGES},
         git_revision=_git_revision(),
         profile_sha256=hashlib.sha256(files.encode()).hexdigest(),
+        profile_repo=profile_repo,
         workload=run.workload.name,
         workload_sha256=run.workload.sha256,
+        datasets=tuple(sorted(set(profile.requests["dataset"].to_pylist()))),
         seconds=seconds,
     )
 

@@ -7,7 +7,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,13 @@ def dwise(
     cwd: Path,
     program: Path = DWISE,
     preexec: Callable[[], None] | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command line to its end."""
+    """Run the command line to its end, with more environment variables where given."""
     return subprocess.run(
         [program, *map(str, arguments)],
         cwd=cwd,
-        env=environment(),
+        env=environment(**(variables or {})),
         preexec_fn=preexec,
         capture_output=True,
         text=True,

@@ -146,7 +146,7 @@ def _request_row(examples: Examples, i: int, request_id: str, split: str) -> dic
     return {
         "request_id": request_id,
         "category": str(examples.category[i]),
-        "dataset": "synthetic",
+        "dataset": "acme/prompts",
         "split": split,
         "prompt_sha256": str(examples.prompt[i]),
         "words": int(examples.words[i]),

@@ -9,16 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dwise_predict.bundle.bundle import PredictorBundle
+    from dwise_predict.bundle.compatibility import Difference, Verdict, compare_fingerprints
     from dwise_predict.bundle.metrics import Metrics
     from dwise_predict.bundle.schema import BundleConfig, Provenance
 
-__all__ = ["BundleConfig", "Metrics", "PredictorBundle", "Provenance"]
+__all__ = [
+    "BundleConfig",
+    "Difference",
+    "Metrics",
+    "PredictorBundle",
+    "Provenance",
+    "Verdict",
+    "compare_fingerprints",
+]
 
 _MODULES = {
     "BundleConfig": "schema",
+    "Difference": "compatibility",
     "Metrics": "metrics",
     "PredictorBundle": "bundle",
     "Provenance": "schema",
+    "Verdict": "compatibility",
+    "compare_fingerprints": "compatibility",
 }
 
 

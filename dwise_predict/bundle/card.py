@@ -1,43 +1,83 @@
-"""README.md of a bundle: its model card."""
+"""README.md of a bundle: its model card, written from what the bundle holds and nothing else."""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from dwise_predict.bundle.metrics import Metrics, RankMetrics
-from dwise_predict.bundle.schema import BundleConfig
+from dwise_predict.bundle.metrics import Metrics, RankMetrics, Transfer
+from dwise_predict.bundle.schema import BundleConfig, Provenance
+from dwise_predict.hub.address import is_repo
 
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult
+
+LICENSE = "apache-2.0"
+"""Of predictors trained with this library, as of the library itself."""
+_TASK = "tabular-regression"
+_TAGS = ("diffusion-language-model", "scheduling", "survival-analysis", "dwise")
 
 
-def model_card(config: BundleConfig, metrics: Metrics) -> str:
-    """Write the card from what the bundle holds; nothing in it is typed by hand."""
+def model_card(config: BundleConfig, metrics: Metrics, provenance: Provenance) -> str:
+    """Write the card; the same content gives the same text."""
     fingerprint = config.fingerprint
     parameters = ", ".join(f"{k} {v:g}" for k, v in fingerprint.algorithm_parameters.items())
-    rounds = metrics.rounds
-    return f"""{_front_matter(config)}
+    rounds, survival = metrics.rounds, metrics.survival
+    return f"""---
+{_front_matter(config, metrics, provenance)}
+---
+
 # Denoising-round predictors for {fingerprint.model}
 
 Predicts how many denoising rounds a request of this block-diffusion language model needs: once
-from its prompt, when it arrives, and once from the hidden states of its first round.
+from its prompt, when it arrives, and once from the hidden states of its first round. A scheduler
+that knows the remaining work of its requests can serve the least of it first.
 
 ## Valid for
 
 | | |
 |---|---|
 | model | {fingerprint.model}, revision {fingerprint.revision or "unknown"} |
-| decoding | {fingerprint.algorithm} ({parameters}), blocks of {fingerprint.block_size} tokens |
+| architecture | {fingerprint.architecture}, hidden size {fingerprint.hidden_size} |
+| decoding | {fingerprint.algorithm} ({parameters}), blocks of {fingerprint.block_size} tokens, \
+{"first done, first out" if fingerprint.fdfo else "whole batches"} |
 | output budget | {fingerprint.budget_tokens} tokens |
 | engine | {fingerprint.engine} {fingerprint.engine_version}, {fingerprint.dtype} |
 | a round counts | {fingerprint.work_unit} |
 | duration | {_duration(config)} |
 
-Another model, decoding setting or budget needs predictors of its own.
+Another model or decoding setting needs predictors of its own; `bundle.check(fingerprint)` names
+every difference and what it does to the predictions.
 
-## Quality
+## Use in a custom scheduler
 
-On {metrics.n_eval} requests with prompts that were not trained on ({metrics.n_train} were); their
-rounds: median {rounds.p50:g}, 90th percentile {rounds.p90:g}, largest {rounds.max:g}.
+```python
+from dwise_predict import PredictorBundle
+
+bundle = PredictorBundle.from_pretrained("ORG/{repo_name(config)}", revision="COMMIT")
+bundle.admission.rounds(words=31, newlines=2, prompt_tokens=57)  # total rounds, at arrival
+remaining = bundle.refiner(hidden_mean, prompt_tokens, budget_tokens)  # after the first round
+remaining.mean()
+```
+
+`hidden_mean` is the mean over all positions of the block of the final normed hidden state in the
+request's first denoising round, `[n, {config.refiner.hidden_size}]`. `ORG` is where you found this
+card, `COMMIT` the commit you want to pin.
+
+## Use in SGLang
+
+With the SGLang plugin of `dwise-predict` installed beside SGLang:
+
+```sh
+DWISE_BUNDLE=ORG/{repo_name(config)} DWISE_MODE=schedule \\
+  python -m sglang.launch_server --model-path {_model_path(fingerprint.model)}
+```
+
+## Evaluation
+
+On {metrics.n_eval} requests with prompts that were not trained on; their rounds: median \
+{rounds.p50:g},
+90th percentile {rounds.p90:g}, largest {rounds.max:g}.
 
 | predictor | Spearman | within category | median predicted / actual | mean absolute error |
 |---|---|---|---|---|
@@ -45,21 +85,36 @@ rounds: median {rounds.p50:g}, 90th percentile {rounds.p90:g}, largest {rounds.m
 {_row("refined", metrics.refined)}
 {_row("refined, uncalibrated", metrics.refined_raw)}
 
-`metrics.json` has more, among it the correlation on categories held out of training.
+Predicted distributions: c-index {_number(survival.c_index)}, integrated Brier score \
+{_number(survival.integrated_brier)}, D-calibration p {_number(survival.d_calibration_p)}.
+{_held_out(metrics)}
+## Training
 
-## Use
+| | |
+|---|---|
+| requests | {metrics.n_train} for training, {metrics.n_eval} for evaluation, \
+{metrics.n_aborted} of them aborted |
+| workload | {provenance.workload} (SHA-256 `{provenance.workload_sha256[:16]}…`) |
+| prompts from | {_cell(", ".join(provenance.datasets)) or "not recorded"} |
+| admission | LightGBM, {config.admission.trees} trees of at most {config.admission.leaves} \
+leaves, on {", ".join(config.admission.features)} |
+| refinement | {config.refiner.members} networks of {config.refiner.layers} x \
+{config.refiner.width}, {config.refiner.horizon} future rounds |
+| calibration | {_calibration(config)} |
+| seed | {config.seed} |
 
-```python
-from dwise_predict import PredictorBundle
+## Provenance
 
-bundle = PredictorBundle.load("path/of/this/folder")
-bundle.admission.rounds(words=31, newlines=2, prompt_tokens=57)
-remaining = bundle.refiner(hidden_mean, prompt_tokens, budget_tokens)
-remaining.mean()
-```
+| | |
+|---|---|
+| command | `{_code(provenance.command) or "not recorded"}` |
+| made | {provenance.created_at:%Y-%m-%d} with dwise-predict {config.library_version}, \
+git revision {provenance.git_revision or "unknown"} |
+| profile | {provenance.profile_repo or "local"}, SHA-256 `{provenance.profile_sha256[:16]}…` |
+| packages | {", ".join(f"{name} {version}" for name, version in provenance.packages.items())} |
 
-`hidden_mean` is the mean over all positions of the block of the final normed hidden state in the
-request's first denoising round, `[n, {config.refiner.hidden_size}]`.
+`config.json` holds the SHA-256 of every file; `dwise verify` checks them and repeats predictions
+that were stored when the bundle was made.
 
 ## Limits
 
@@ -67,30 +122,110 @@ request's first denoising round, `[n, {config.refiner.hidden_size}]`.
 - Estimates (`mean`, `mean_residual`) are typical rounds, on one scale with admission estimates;
   `quantile` and `survival` are probabilities. Durations beyond {config.refiner.horizon} remaining
   rounds were not seen.
+- Estimates count rounds, not seconds.
 """
 
 
-def _front_matter(config: BundleConfig) -> str:
-    lines = ["---"]
-    if _HUB_ID.fullmatch(config.fingerprint.model):
-        lines.append(f"base_model: {config.fingerprint.model}")
+def repo_name(config: BundleConfig) -> str:
+    """Name that the bundle's Hub repository should have: ``dwise-<model>``."""
+    model = re.split(r"[/:]", config.fingerprint.model)[-1].lower()
+    return "dwise-" + (re.sub(r"[^a-z0-9._-]+", "-", model).strip("-.") or "model")
+
+
+def _front_matter(config: BundleConfig, metrics: Metrics, provenance: Provenance) -> str:
+    from huggingface_hub import ModelCardData
+
+    model = config.fingerprint.model
+    repo = (provenance.profile_repo or "").partition("@")[0]
+    data = ModelCardData(
+        library_name="dwise-predict",
+        license=LICENSE,
+        base_model=model if is_repo(model) else None,
+        datasets=[name for name in (repo, *provenance.datasets) if is_repo(name)] or None,
+        tags=list(_TAGS),
+        model_name=repo_name(config),
+        eval_results=_results(metrics, provenance),
+    )
+    return str(data.to_yaml())
+
+
+def _results(metrics: Metrics, provenance: Provenance) -> list[EvalResult]:
+    """Rows of the model index; undefined figures are left out."""
+    from huggingface_hub import EvalResult
+
+    figures = [
+        (f"{title}, {name}", kind, value)
+        for name, rank in (("admission", metrics.admission), ("refined", metrics.refined))
+        for title, kind, value in (
+            ("Spearman", "spearmanr", rank.spearman),
+            ("Spearman within category", "spearmanr_within_category", rank.spearman_within),
+            ("Median predicted / actual", "median_ratio", rank.median_ratio),
+            ("Mean absolute error in rounds", "mae", rank.mae),
+        )
+    ]
+    return [
+        EvalResult(
+            task_type=_TASK,
+            task_name="Denoising-round prediction",
+            dataset_type=(provenance.profile_repo or provenance.workload).partition("@")[0],
+            dataset_name=f"{provenance.workload}: {metrics.n_eval} requests with unseen prompts",
+            metric_type=kind,
+            metric_name=title,
+            metric_value=round(value, 4),
+        )
+        for title, kind, value in figures
+        if value is not None
+    ]
+
+
+def _held_out(metrics: Metrics) -> str:
+    if not metrics.held_out:
+        return ""
+    rows = [
+        f"| {_cell(name)} | {row.n_eval} | {_transfer(row.admission)} | {_transfer(row.refined)} |"
+        for name, row in metrics.held_out.items()
+    ]
     return "\n".join(
         [
-            *lines,
-            "library_name: dwise-predict",
-            "tags:",
-            "- diffusion-language-model",
-            "- scheduling",
-            "- survival-analysis",
-            "---",
+            "",
+            "Rank correlation inside a category when both predictors are trained with and without "
+            "it:",
+            "",
+            "| category | requests | admission: with, without | refined: with, without |",
+            "|---|---|---|---|",
+            *rows,
+            "",
         ]
     )
+
+
+def _transfer(transfer: Transfer) -> str:
+    return f"{_number(transfer.in_training)}, {_number(transfer.held_out)}"
 
 
 def _duration(config: BundleConfig) -> str:
     if config.refiner.duration == "completion":
         return "until the answer or the budget ends"
     return "until the answer ends; reaching the budget censors it"
+
+
+def _calibration(config: BundleConfig) -> str:
+    if config.calibration is None:
+        return "none: estimates are expectations"
+    return f"isotonic, {len(config.calibration.raw)} knots"
+
+
+def _model_path(model: str) -> str:
+    return model if is_repo(model) else "MODEL"
+
+
+def _code(text: str) -> str:
+    return _cell(text.replace("`", "'"))
+
+
+def _cell(text: str) -> str:
+    """Text of a person inside a table: a category may be called anything printable."""
+    return text.replace("|", "\\|")
 
 
 def _row(name: str, rank: RankMetrics) -> str:

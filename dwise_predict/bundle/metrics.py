@@ -12,18 +12,20 @@ class _Metrics(BaseModel):
 class RoundsSummary(_Metrics):
     """Denoising rounds of the evaluation requests."""
 
-    p10: float
-    p25: float
-    p50: float
-    p90: float
-    max: float
-    mean: float
+    p10: float = Field(description="10th percentile.")
+    p25: float = Field(description="25th percentile.")
+    p50: float = Field(description="Median.")
+    p90: float = Field(description="90th percentile.")
+    max: float = Field(description="Largest.")
+    mean: float = Field(description="Mean.")
 
 
 class RankMetrics(_Metrics):
     """One predictor against the total denoising rounds of evaluation requests."""
 
-    spearman: float | None = Field(description="None: undefined (constant values).")
+    spearman: float | None = Field(
+        description="Rank correlation with true rounds; None: undefined (constant values)."
+    )
     spearman_within: float | None = Field(
         description="Mean over categories of the correlation inside each."
     )
@@ -40,42 +42,44 @@ class Transfer(_Metrics):
     requests (their mean for several categories); ``all_*`` are over every evaluation request.
     """
 
-    in_training: float | None
-    held_out: float | None
-    all_in_training: float | None
-    all_held_out: float | None
+    in_training: float | None = Field(description="Inside the category, trained with it.")
+    held_out: float | None = Field(description="Inside the category, trained without it.")
+    all_in_training: float | None = Field(description="Over all requests, trained with it.")
+    all_held_out: float | None = Field(description="Over all requests, trained without it.")
 
 
 class HeldOut(_Metrics):
     """Both predictors retrained without some categories, with all members, as the bundle's own."""
 
-    categories: tuple[str, ...]
-    n_train: int
+    categories: tuple[str, ...] = Field(description="What was held out.")
+    n_train: int = Field(description="Training requests that were left.")
     n_eval: int = Field(description="Evaluation requests of these categories.")
-    admission: Transfer
-    refined: Transfer
+    admission: Transfer = Field(description="Of admission predictions.")
+    refined: Transfer = Field(description="Of refined predictions.")
 
 
 class SurvivalMetrics(_Metrics):
     """Predicted distributions of remaining rounds; None where undefined."""
 
     c_index: float | None = Field(description="Harrell's concordance of the raw expectation.")
-    integrated_brier: float | None
+    integrated_brier: float | None = Field(
+        description="Integrated Brier score of the survival curves; 0 is perfect."
+    )
     d_calibration_p: float | None = Field(description="Below 0.05: probabilities are off.")
 
 
 class Metrics(_Metrics):
     """metrics.json; identical bytes for identical profile, settings and seed."""
 
-    rounds: RoundsSummary
-    admission: RankMetrics
-    refined: RankMetrics
+    rounds: RoundsSummary = Field(description="True rounds of the evaluation requests.")
+    admission: RankMetrics = Field(description="Predicted at admission.")
+    refined: RankMetrics = Field(description="Predicted after the first round, calibrated.")
     refined_raw: RankMetrics = Field(description="Refined before calibration.")
     held_out: dict[str, HeldOut] = Field(
         description="By held-out category; joined with + where several are held out at once."
     )
     held_out_skipped: dict[str, str] = Field(description="Why a category has no such row.")
-    survival: SurvivalMetrics
-    n_train: int
-    n_eval: int
+    survival: SurvivalMetrics = Field(description="Predicted distributions.")
+    n_train: int = Field(description="Training requests.")
+    n_eval: int = Field(description="Evaluation requests; their prompts were not trained on.")
     n_aborted: int = Field(description="Of n_train + n_eval; censored, and not ranked.")

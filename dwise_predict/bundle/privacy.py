@@ -10,14 +10,13 @@ import shlex
 import socket
 from collections.abc import Iterator, Mapping
 
-from dwise_predict.errors import BundleError
-
 # An absolute or home path of at least two components, or one on a Windows drive; not a URL.
 _PATH = re.compile(
     r"(?<![\w:/.\\~-])(?:~(?=/)|/[\w.@+-]+(?=/))(?:/[\w.@+-]*)+|\b[A-Za-z]:\\[^\s\"']*"
 )
 _ROOTED = re.compile(r"/|~|[A-Za-z]:[/\\]")
 _MIN_NAME = 3
+_PLAIN_WORD = re.compile(r"[a-z]+")
 
 
 def public_command(command: str) -> str:
@@ -37,30 +36,38 @@ def public_command(command: str) -> str:
     return shlex.join(cleaned)
 
 
-def check_private(texts: Mapping[str, str], command: str) -> None:
-    """Refuse texts (by file name) that hold a local path, or a command that names host or user.
+def private_finding(texts: Mapping[str, str], command: str = "") -> str | None:
+    """Say which of the texts (by file name) holds a local path, or names this host or user.
 
-    Host and user names are searched in the command alone, the only free text of a bundle: a user
-    may well be called like a model's publisher or a prompt category.
+    A name that is a plain word (``math``, ``root``) is searched in the command alone: a user may
+    well be called like a model's publisher or a prompt category. Others (``gpu42.lab``) are
+    searched everywhere.
 
-    Raises:
-        BundleError: with the file and what was found.
+    Returns:
+        The first finding as a sentence with its remedy; None when there is none.
     """
+    telling = {name: kind for name, kind in _names().items() if not _PLAIN_WORD.fullmatch(name)}
     for file, text in texts.items():
-        # Decoded, because an escaped quote after a colon looks like a path on a Windows drive.
-        for string in _strings(json.loads(text)) if file.endswith(".json") else [text]:
+        for string in _searched(file, text):
             if match := _PATH.search(string):
-                raise BundleError(
+                return (
                     f"{file} would publish the local path {match.group()!r}; name models, "
                     "workloads and categories without folders"
                 )
+            for name, placeholder in telling.items():
+                if _whole_word(name).search(string):
+                    return (
+                        f"{file} would publish this machine's {placeholder[1:-1]} {name!r}; "
+                        "rename the model folder, workload or category that is called so"
+                    )
     arguments = " ".join(shlex.split(command)[2:])
     for name, placeholder in _names().items():
         if _whole_word(name).search(arguments):
-            raise BundleError(
+            return (
                 f"the recorded command names this machine's {placeholder[1:-1]} {name!r}; "
                 "clean it with public_command"
             )
+    return None
 
 
 def _without_folders(word: str) -> str:
@@ -69,6 +76,11 @@ def _without_folders(word: str) -> str:
         # A whole word is a path even where its folders have names with spaces.
         return flag + equals + re.split(r"[/\\]", value.rstrip("/\\"))[-1]
     return _PATH.sub(_last_component, word)
+
+
+def _searched(file: str, text: str) -> Iterator[str]:
+    """Strings of a JSON file, decoded, because an escaped quote looks like a Windows path."""
+    yield from _strings(json.loads(text)) if file.endswith(".json") else (text,)
 
 
 def _strings(value: object) -> Iterator[str]:

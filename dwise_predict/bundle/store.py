@@ -8,27 +8,35 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-from pydantic_core import from_json
-
+from dwise_predict.bundle.reading import check_version, parse_json, parse_record
 from dwise_predict.bundle.schema import (
+    ADMISSION_FILE,
     CONFIG_FILE,
     FILES,
-    FORMAT,
-    FORMAT_VERSION,
+    FILES_1_0,
+    MINOR,
+    REFINER_FILE,
     BundleConfig,
     FileEntry,
+    config_bytes,
+    content_digest,
 )
 from dwise_predict.errors import BundleError
 from dwise_predict.files import sync_folder, write_bytes
+from dwise_predict.validation import shortened
 
-_MAX_CONFIG_BYTES = 16 * 2**20
-_MAX_FILE_BYTES = 2 * 2**30
+_LARGEST = {ADMISSION_FILE: 64 * 2**20, REFINER_FILE: 2 * 2**30}
+_LARGEST_OTHER = 4 * 2**20
 
 
 def entry(content: bytes) -> FileEntry:
     """Size and hash of a file."""
     return FileEntry(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
+def largest(name: str) -> int:
+    """Most bytes that a file of a bundle may have."""
+    return _LARGEST.get(name, _LARGEST_OTHER)
 
 
 def can_hold_bundle(folder: Path) -> bool:
@@ -38,7 +46,7 @@ def can_hold_bundle(folder: Path) -> bool:
     )
 
 
-def write_bundle_folder(folder: Path, config: BundleConfig, files: Mapping[str, bytes]) -> None:
+def write_bundle_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write a whole bundle folder, replacing one that is there: afterwards it is old or new.
 
     Files are written to a temporary folder beside it, which is then renamed. A process killed
@@ -49,6 +57,12 @@ def write_bundle_folder(folder: Path, config: BundleConfig, files: Mapping[str, 
         BundleError: the folder is something else than a bundle, or cannot be written.
     """
     new, old = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("new", "old"))
+    for name, content in files.items():
+        if len(content) > largest(name):
+            raise BundleError(
+                f"{name} would have {len(content)} bytes, a bundle's has at most "
+                f"{largest(name)}; train smaller predictors"
+            )
     if not can_hold_bundle(folder):
         raise BundleError(f"{folder} exists and is no bundle; choose another place")
     try:
@@ -57,7 +71,6 @@ def write_bundle_folder(folder: Path, config: BundleConfig, files: Mapping[str, 
         new.mkdir(parents=True)
         for name, content in files.items():
             write_bytes(new / name, content)
-        write_bytes(new / CONFIG_FILE, (config.model_dump_json(indent=1) + "\n").encode())
         if folder.exists():
             os.rename(folder, old)
         os.rename(new, folder)
@@ -70,75 +83,78 @@ def write_bundle_folder(folder: Path, config: BundleConfig, files: Mapping[str, 
         ) from error
 
 
-def read_bundle_folder(folder: Path) -> tuple[BundleConfig, dict[str, bytes]]:
+def read_bundle_folder(
+    folder: Path, remedy: str | None = None
+) -> tuple[BundleConfig, int, dict[str, bytes]]:
     """Read config.json and all other files; each is read once and checked against its hash.
+
+    Args:
+        folder: of the bundle.
+        remedy: what to do about a damaged one; None: what helps with a folder of one's own.
+
+    Returns:
+        The configuration, its minor version, and the content of every file that this version
+        knows, config.json included.
 
     Raises:
         BundleError: a file is missing, damaged or of another format version.
     """
-    config = _read_config(folder / CONFIG_FILE)
-    if set(config.files) != set(FILES):
-        raise BundleError(
-            f"{folder / CONFIG_FILE} lists the files {sorted(config.files)}, but a bundle has "
-            f"{sorted(FILES)}; {_remedy(folder)}"
-        )
-    files = {}
-    for name, expected in config.files.items():
-        files[name] = _read(folder / name, min(expected.bytes, _MAX_FILE_BYTES))
-        if entry(files[name]) != expected:
-            raise BundleError(
-                f"{folder / name} is not what config.json says (SHA-256); {_remedy(folder)}"
-            )
-    return config, files
-
-
-def _read_config(path: Path) -> BundleConfig:
-    content = _read(path, _MAX_CONFIG_BYTES)
-    try:
-        header = from_json(content)
-    except ValueError as error:
-        raise BundleError(f"{path} is no JSON ({error}); {_remedy(path.parent)}") from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise BundleError(f"{path} is not the configuration of a bundle (format {FORMAT!r})")
-    if header.get("format_version") != FORMAT_VERSION:
-        raise BundleError(
-            f"{path} has format_version {header.get('format_version')!r}; this library reads "
-            f"{FORMAT_VERSION!r}: use the version of dwise-predict that wrote the bundle"
-        )
-    try:
-        config = BundleConfig.model_validate_json(content)
-    except ValidationError as error:
-        finding = error.errors()[0]
-        key = ".".join(str(part) for part in finding["loc"])
-        raise BundleError(
-            f"{path}: key {key!r}: {finding['msg']}; {_remedy(path.parent)}"
-        ) from error
-    if config.digest != config.content_digest():
-        raise BundleError(
-            f"{path} was changed after it was written (digest); {_remedy(path.parent)}"
-        )
-    return config
-
-
-def _read(path: Path, limit: int) -> bytes:
-    try:
-        if not path.is_file():
-            raise BundleError(f"{path} is missing; {_remedy(path.parent)}")
-        with path.open("rb") as file:
-            content = file.read(limit + 1)
-    except OSError as error:
-        raise BundleError(
-            f"cannot read {path}: {error.strerror}; {_remedy(path.parent)}"
-        ) from error
-    if len(content) > limit:
-        raise BundleError(
-            f"{path} is larger than the {limit} bytes it may have; {_remedy(path.parent)}"
-        )
-    return content
-
-
-def _remedy(folder: Path) -> str:
-    return (
+    remedy = remedy or (
         f"download the bundle again or, in a run, delete the folder {folder} and run again "
         "with --resume"
     )
+    path = folder / CONFIG_FILE
+    content = _read(path, largest(CONFIG_FILE), remedy)
+    config, minor = _parse_config(content, path, remedy)
+    files = {CONFIG_FILE: content}
+    for name in FILES_1_0 if minor == 0 else FILES:
+        expected = config.files[name]
+        files[name] = _read(folder / name, min(expected.bytes, largest(name)), remedy)
+        if entry(files[name]) != expected:
+            raise BundleError(f"{folder / name} is not what config.json says (SHA-256); {remedy}")
+    return config, minor, files
+
+
+def _parse_config(content: bytes, path: Path, remedy: str) -> tuple[BundleConfig, int]:
+    try:
+        header = parse_json(content, str(path))
+        minor = check_version(header, str(path))
+        digest = content_digest(header)
+        # Format 1.0 was written with another spacing, so only its content is checked.
+        unchanged = minor == 0 or config_bytes(header) == content
+        config = parse_record(BundleConfig, header, minor, str(path))
+    except BundleError as error:
+        raise BundleError(f"{error}; {remedy}") from error
+    except (ValueError, RecursionError) as error:  # numbers or text that JSON cannot hold
+        raise BundleError(f"{path} is no JSON ({error}); {remedy}") from error
+    if config.digest != digest or not unchanged:
+        raise BundleError(f"{path} was changed after it was written (digest); {remedy}")
+    _check_files(config, minor, path, remedy)
+    return config, minor
+
+
+def _check_files(config: BundleConfig, minor: int, path: Path, remedy: str) -> None:
+    """Exactly the files of the version; a later minor version may list more, which are left."""
+    expected = set(FILES_1_0 if minor == 0 else FILES)
+    listed = set(config.files)
+    if listed != expected and not (minor > MINOR and expected < listed):
+        raise BundleError(
+            f"{path} lists the files {shortened(sorted(listed), 200)}, but a bundle has "
+            f"{sorted(expected)}; {remedy}"
+        )
+
+
+def _read(path: Path, limit: int, remedy: str) -> bytes:
+    try:
+        if not path.is_file():
+            raise BundleError(f"{path} is missing; {remedy}")
+        size = path.stat().st_size
+        if size > limit:
+            raise BundleError(f"{path} is larger than the {limit} bytes it may have; {remedy}")
+        with path.open("rb") as file:
+            # Not the limit: Python allocates what it is asked to read.
+            return file.read(size + 1)
+    except OSError as error:
+        raise BundleError(f"cannot read {path}: {error.strerror}; {remedy}") from error
+    except ValueError as error:  # of paths with a NUL character
+        raise BundleError(f"cannot read {str(path)!r}: {error}") from error

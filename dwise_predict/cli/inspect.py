@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from dwise_predict.cli.options import HELP_FLAGS
+from dwise_predict.cli.sources import hub_access, hub_options, open_bundle
+
+_EXAMPLES = """\b
+Examples:
+  dwise inspect tiny
+  dwise inspect runs/tiny/bundle
+  dwise inspect ORG/dwise-llada2.1-mini@v1
+"""
 
 
-@click.command(context_settings=HELP_FLAGS, short_help="Check and show a bundle.")
-@click.argument("bundle", type=click.Path(path_type=Path))
-def inspect(bundle: Path) -> None:
-    """Check the files of the folder BUNDLE, then show its fingerprint and metrics."""
+@click.command(context_settings=HELP_FLAGS, short_help="Check and show a bundle.", epilog=_EXAMPLES)
+@click.argument("bundle")
+@hub_options
+def inspect(bundle: str, cache_dir: str | None, offline: bool) -> None:
+    """Check the files of BUNDLE, then show its fingerprint and metrics.
+
+    BUNDLE is a folder, a name of the zoo (tiny) or a Hub repository (ORG/NAME[@REVISION]).
+    """
     from dwise_predict.cli.summary import print_bundle
-    from dwise_predict.errors import BundleError
-    from dwise_predict.run_folder import RunFolder
 
-    if RunFolder(bundle).bundle.is_dir():
-        raise BundleError(f"{bundle} is a run folder; its bundle is {RunFolder(bundle).bundle}")
-    print_bundle(bundle)
+    print_bundle(open_bundle(bundle, hub_access(cache_dir, offline)))

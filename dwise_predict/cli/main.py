@@ -15,11 +15,16 @@ from typing import NoReturn
 
 import click
 
+from dwise_predict.cli.diff import diff
 from dwise_predict.cli.inspect import inspect
 from dwise_predict.cli.options import HELP_FLAGS
 from dwise_predict.cli.profile import profile
+from dwise_predict.cli.pull import pull
+from dwise_predict.cli.push import push
 from dwise_predict.cli.report import report
 from dwise_predict.cli.train import train
+from dwise_predict.cli.verify import verify
+from dwise_predict.cli.zoo import zoo
 from dwise_predict.errors import DwiseError
 
 _USER_ERROR = 2
@@ -61,7 +66,7 @@ def cli() -> None:
     """Predict the denoising work of block-diffusion language model requests."""
 
 
-for verb in (train, profile, report, inspect):
+for verb in (train, profile, report, inspect, verify, diff, push, pull, zoo):
     cli.add_command(verb)
 
 

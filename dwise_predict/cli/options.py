@@ -22,9 +22,6 @@ HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 _TRAIN_EXTRA = ("tokenizers", "jinja2", "matplotlib")
 
 _OPTIONS = [
-    click.option(
-        "--model", required=True, metavar="NAME|RECIPE.yaml", help="Built-in recipe, or a file."
-    ),
     click.option("--workload", metavar="FILE.jsonl", help="Own prompts, one JSON object a line."),
     click.option("--out", metavar="DIR", help="Run folder.  [default: runs/<recipe name>]"),
     click.option("--seed", type=int, help="Seed of workload, training and split."),
@@ -40,11 +37,21 @@ _OPTIONS = [
 ]
 
 
-def run_options(verb: _Verb) -> _Verb:
+def run_options(model_required: bool) -> Callable[[_Verb], _Verb]:
     """Add the flags that say what to run and where."""
-    for option in reversed(_OPTIONS):
-        verb = option(verb)
-    return verb
+    model = click.option(
+        "--model",
+        required=model_required,
+        metavar="NAME|RECIPE.yaml",
+        help="Built-in recipe, or a file.",
+    )
+
+    def add(verb: _Verb) -> _Verb:
+        for option in reversed([model, *_OPTIONS]):
+            verb = option(verb)
+        return verb
+
+    return add
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dwise_predict.cli.options import HELP_FLAGS, require_train_extra, resolve, 
     short_help="Serve a workload and label its rounds.",
     epilog="Continue with: dwise train … --resume",
 )
-@run_options
+@run_options(model_required=True)
 @click.pass_context
 def profile(ctx: click.Context, /, resume: bool, plan: bool, **flags: Any) -> None:
     """Serve a workload and label its rounds: the first stages of train alone."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -27,18 +26,17 @@ def print_summary(result: RunResult) -> None:
     console = Console(highlight=False, markup=False)
     served = result.outcomes
     console.print(_facts(f"served: {served.requests} evaluation requests", _served(served)))
-    console.print(_quality(result.metrics))
+    console.print(quality_table(result.metrics))
     console.print(f"bundle  {result.folder.bundle}", soft_wrap=True)
     console.print(f"report  {result.folder.report}", soft_wrap=True)
 
 
-def print_bundle(folder: Path) -> None:
-    """Verify a bundle and print what it is valid for and how good it is."""
-    bundle = PredictorBundle.load(folder)
+def print_bundle(bundle: PredictorBundle) -> None:
+    """Print what a bundle is valid for and how good it is."""
     console = Console(highlight=False, markup=False)
     facts = fingerprint_facts(bundle.config.fingerprint)
-    console.print(_facts(f"bundle {folder}: every file as it was written", facts))
-    console.print(_quality(bundle.metrics))
+    console.print(_facts(f"bundle {bundle.source}: every file as it was written", facts))
+    console.print(quality_table(bundle.metrics))
 
 
 def _served(served: Outcomes) -> dict[str, str]:
@@ -53,8 +51,11 @@ def _served(served: Outcomes) -> dict[str, str]:
     }
 
 
-def _quality(metrics: Metrics) -> Table:
-    table = _table(f"predicted rounds: {metrics.n_eval} requests with unseen prompts", header=True)
+def quality_table(metrics: Metrics, title: str = "") -> Table:
+    """How good both predictors are; ``title`` comes before the table's own."""
+    table = _table(
+        f"{title}predicted rounds: {metrics.n_eval} requests with unseen prompts", header=True
+    )
     for name in ("", "Spearman", "within category", "median ratio", "mean abs. error"):
         table.add_column(name, justify="right" if name else "left")
     for name, quality in (

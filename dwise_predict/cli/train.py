@@ -15,6 +15,8 @@ Examples:
   dwise train --model tiny --resume
   dwise train --model tiny --workload prompts.jsonl --out runs/mine
   dwise train --model tiny --set engine.slots=16 --plan
+  dwise train --profile runs/tiny/profile --out runs/again
+  dwise train --profile hub:ORG/dwise-tiny-profile --set predictors.refiner.members=5
 """
 
 
@@ -23,10 +25,28 @@ Examples:
     short_help="Profile a model, train its predictors, report.",
     epilog=_EXAMPLES,
 )
-@run_options
+@run_options(model_required=False)
+@click.option(
+    "--profile",
+    metavar="DIR|hub:ORG/NAME",
+    help="Train from this profile instead of serving; only --out, --seed, --set predictors.* "
+    "and, for its predictors section, --model apply.",
+)
 @click.pass_context
-def train(ctx: click.Context, /, resume: bool, plan: bool, **flags: Any) -> None:
+def train(
+    ctx: click.Context, /, resume: bool, plan: bool, profile: str | None, **flags: Any
+) -> None:
     """Profile a model, train both predictors, write a bundle and a report."""
+    if profile is not None:
+        for flag, given in (("resume", resume), ("plan", plan), ("workload", flags["workload"])):
+            if given:
+                raise click.UsageError(f"--{flag} does not go with --profile", ctx)
+        from dwise_predict.cli.retrain import retrain
+
+        retrain(profile, flags["model"], flags["out"], flags["seed"], flags["overrides"])
+        return
+    if flags["model"] is None:
+        raise click.UsageError("Missing option '--model' (or '--profile').", ctx)
     run = resolve(**flags)
     if plan:
         from dwise_predict.cli.plan import describe_run

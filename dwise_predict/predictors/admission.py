@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -138,9 +139,10 @@ class AdmissionPredictor:
     ) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        # A constructor that failed early leaves nothing to free.
-        if getattr(self, "_config", None) is not None:
+    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # A constructor that failed early leaves nothing to free, and when the interpreter ends,
+        # ctypes may be gone before this object; the system then frees everything.
+        if not _ending() and getattr(self, "_config", None) is not None:
             self.close()
 
 

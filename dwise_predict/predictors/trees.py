@@ -43,6 +43,8 @@ class TreeText:
     trees: int
     leaves: int
     """Most leaves of any tree."""
+    largest: float
+    """No input gives a larger output: the largest leaves of all trees, added up."""
 
 
 def check_tree_text(text: str, max_trees: int, max_leaves: int) -> TreeText:
@@ -67,16 +69,16 @@ def check_tree_text(text: str, max_trees: int, max_leaves: int) -> TreeText:
     sizes = _check_header(head)
     if len(sizes) > max_trees:
         raise TreeTextError(f"it holds {len(sizes)} trees, at most {max_trees} were expected")
-    position, leaves = len(head) + 2, 0
+    position, leaves, largest = len(head) + 2, 0, 0.0
     for index, size in enumerate(sizes):
-        block = text[position : position + size]
-        leaves = max(leaves, _check_tree(index, block, max_leaves))
+        values = _check_tree(index, text[position : position + size], max_leaves)
+        leaves, largest = max(leaves, len(values)), largest + max(values)
         position += size
     if text[position:] != END:
         raise TreeTextError(
             f"the line {END.strip()!r} must follow tree {len(sizes) - 1} and end it"
         )
-    return TreeText(trees=len(sizes), leaves=leaves)
+    return TreeText(trees=len(sizes), leaves=leaves, largest=largest)
 
 
 def _check_header(head: str) -> list[int]:
@@ -101,7 +103,8 @@ def _check_header(head: str) -> list[int]:
     return [int(size) for size in values["tree_sizes"].split(" ")]
 
 
-def _check_tree(index: int, block: str, max_leaves: int) -> int:
+def _check_tree(index: int, block: str, max_leaves: int) -> list[float]:
+    """Check one tree and return the values of its leaves."""
     name = f"tree {index}"
     lines = block.split("\n")
     if lines[0] != f"Tree={index}" or lines[-3:] != ["", "", ""]:
@@ -120,7 +123,7 @@ def _check_tree(index: int, block: str, max_leaves: int) -> int:
     if fields["num_cat"] != "0" or fields["is_linear"] != "0":
         raise TreeTextError(f"{name}: categorical splits and linear leaves are not used here")
     _floats(name, fields["shrinkage"], 1)
-    _floats(name, fields["leaf_value"], leaves)
+    values = _floats(name, fields["leaf_value"], leaves)
     _integers(name, fields["leaf_count"], leaves)
     _floats(name, fields["leaf_weight"], 0 if leaves == 1 else leaves)
     nodes = leaves - 1
@@ -134,7 +137,7 @@ def _check_tree(index: int, block: str, max_leaves: int) -> int:
     left = _integers(name, fields["left_child"], nodes)
     right = _integers(name, fields["right_child"], nodes)
     _check_shape(name, left, right)
-    return leaves
+    return values
 
 
 _TREE_FIELDS = (

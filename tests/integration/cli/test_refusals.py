@@ -11,7 +11,10 @@ from tests.runs import DWISE_TRAIN, dwise, write_prompts
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["trian"], ["unknown command 'trian'; did you mean 'train'?", "profile, report, train"]),
+        (
+            ["trian"],
+            ["unknown command 'trian'; did you mean 'train'?", "profile, pull, push, report"],
+        ),
         (
             ["train", "--modle", "tiny"],
             ["unknown flag '--modle'; did you mean '--model'?", "--set"],
@@ -32,7 +35,24 @@ from tests.runs import DWISE_TRAIN, dwise, write_prompts
         ),
         (["report"], ["Missing argument 'RUN'"]),
         (["report", "absent"], ["absent is no finished run"]),
-        (["inspect", "absent"], ["absent/config.json is missing"]),
+        (["inspect", "absent"], ["unknown bundle 'absent'", "tiny", "ORG/NAME"]),
+        (["inspect", "tiney"], ["unknown bundle 'tiney'; did you mean 'tiny'?"]),
+        (["verify", "absent/folder/x"], ["neither a folder nor a Hub repository"]),
+        (["verify", "sdar-8b"], ["no bundle of sdar-8b is published yet"]),
+        (["inspect", "tiny@v1"], ["tiny is not on the Hub, so it has no revision 'v1'"]),
+        (["diff", "tiny"], ["Missing argument 'B'"]),
+        (["pull", "tiny"], ["'tiny' is no Hub repository: expected ORG/NAME"]),
+        (["pull", "acme/x@"], ["'' is no branch, tag or commit"]),
+        (["push", "tiny", "acme/tiny"], ["called dwise-<model>: push to acme/dwise-tiny"]),
+        (["push", "tiny", "acme/dwise-x", "--with-prompts"], ["--with-prompts belongs to"]),
+        (["push", "--profile", "absent", "acme/x"], ["absent is no profile folder"]),
+        (["train", "--profile", "absent"], ["absent is no profile folder"]),
+        (["train", "--profile", "x", "--plan"], ["--plan does not go with --profile"]),
+        (["train", "--profile", "hub:x"], ["'x' is no Hub repository"]),
+        (
+            ["train", "--profile", "x", "--set", "engine.slots=2"],
+            ["has been served already, so only predictors.* can be set"],
+        ),
     ],
 )
 def test_one_line_on_stderr_and_status_2(
@@ -50,11 +70,21 @@ def test_one_line_on_stderr_and_status_2(
 
 def test_help_names_every_verb_and_flag(tmp_path: Path) -> None:
     assert dwise("--help", cwd=tmp_path).stdout == dwise(cwd=tmp_path).stdout
-    for verb in ("train", "profile", "report", "inspect"):
+    verbs = ("train", "profile", "report", "inspect", "verify", "diff", "push", "pull", "zoo")
+    for verb in verbs:
         assert f"  {verb} " in dwise("--help", cwd=tmp_path).stdout
     own, alias = dwise("train", "-h", cwd=tmp_path), dwise("-h", cwd=tmp_path, program=DWISE_TRAIN)
     assert own.stdout.replace("dwise train", "dwise-train", 1) == alias.stdout
-    for flag in ("--model", "--workload", "--out", "--seed", "--set", "--resume", "--plan"):
+    for flag in (
+        "--model",
+        "--profile",
+        "--workload",
+        "--out",
+        "--seed",
+        "--set",
+        "--resume",
+        "--plan",
+    ):
         assert flag in alias.stdout
 
 

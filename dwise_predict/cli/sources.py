@@ -1,0 +1,58 @@
+"""What verbs about bundles have in common: how a bundle is named and the Hub is reached."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from dwise_predict.bundle import PredictorBundle
+    from dwise_predict.hub.client import Access
+
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+
+
+def hub_options(verb: _Verb) -> _Verb:
+    """Add the flags that say how to reach the Hub."""
+    verb = click.option("--offline", is_flag=True, help="Use the Hub's cache alone.")(verb)
+    return click.option("--cache-dir", metavar="DIR", help="Cache of the Hub.  [default: its own]")(
+        verb
+    )
+
+
+def hub_access(cache_dir: str | None, offline: bool) -> Access:
+    """The flags of :func:`hub_options`; progress bars are for terminals."""
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    from dwise_predict.hub.client import Access
+
+    if not sys.stderr.isatty():
+        disable_progress_bars()
+    return Access(cache_dir=cache_dir, local_files_only=offline)
+
+
+def open_bundle(name: str, access: Access) -> PredictorBundle:
+    """Load and check the bundle that a person calls ``name``.
+
+    Raises:
+        BundleError: there is none, or it is damaged.
+        HubError: it cannot be had from the Hub.
+    """
+    from dwise_predict.bundle import PredictorBundle
+    from dwise_predict.errors import BundleError
+    from dwise_predict.run_folder import RunFolder
+
+    if RunFolder(Path(name)).bundle.is_dir():
+        raise BundleError(f"{name} is a run folder; its bundle is {RunFolder(Path(name)).bundle}")
+    is_folder = Path(name).exists()
+    repo, _, revision = (name, "", "") if is_folder else name.partition("@")
+    return PredictorBundle.from_pretrained(
+        repo,
+        revision=revision or None,
+        local_files_only=access.local_files_only,
+        cache_dir=access.cache_dir,
+    )
