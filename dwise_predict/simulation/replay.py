@@ -86,6 +86,7 @@ def replay(
     scheduler: RoundScheduler,
     cost: RoundCost,
     on_finished: Callable[[int], None] | None = None,
+    on_round: Callable[[list[int], list[bool]], None] | None = None,
 ) -> Replay:
     """Serve ``workload`` as ``scheduler`` decides; every round takes what ``cost`` says.
 
@@ -99,15 +100,15 @@ def replay(
         scheduler: fresh.
         cost: round cost model.
         on_finished: called with the number of requests finished so far, for progress.
+        on_round: called with the requests of each round, as indices into ``workload``, and
+            whether each of them processes its prompt.
 
     Raises:
         RuntimeError: the scheduler runs nothing although nothing is still to come.
     """
     n, block_size = len(workload), workload.block_size
-    prompt_blocks, prefill_rounds = (
-        workload.prompt_blocks.tolist(),
-        workload.prefill_rounds.tolist(),
-    )
+    prompt_blocks = workload.prompt_blocks.tolist()
+    prefill_rounds = workload.prefill_rounds.tolist()
     prompt_tokens, budgets = workload.prompt_tokens.tolist(), workload.budget_tokens.tolist()
     ids, admission = workload.request_ids, predictions.admission.tolist()
     arrivals = np.asarray(arrival_s, dtype=np.float64)
@@ -152,6 +153,8 @@ def replay(
             if job.prefill_left:
                 prefill_slots += 1
                 blocks += job.chunk - 1
+        if on_round is not None:
+            on_round([job.index for job in running], [job.prefill_left > 0 for job in running])
         kv_tokens = kv_blocks * block_size
         wall_ms = cost.round_ms(blocks, kv_tokens, residents)
         rounds.append((now, wall_ms, slots, prefill_slots, kv_tokens, residents, waiting))
