@@ -8,6 +8,7 @@ up to the budget. Everything is drawn from one seed.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -85,15 +86,21 @@ def synthetic_examples(
 
 
 def write_profile(
-    folder: Path, train: Examples, evaluation: Examples, model: str = "acme/dllm-mini"
+    folder: Path,
+    train: Examples,
+    evaluation: Examples,
+    model: str = "acme/dllm-mini",
+    request_ids: Sequence[str] = (),
 ) -> Path:
     """Write a finished profile folder of these requests, as an engine would."""
     both = [(train, "train"), (evaluation, "eval")]
-    rows = [
+    rows: list[dict[str, object]] = [
         _request_row(examples, i, f"{split}-{i}", split)
         for examples, split in both
         for i in range(len(examples))
     ]
+    for row, request_id in zip(rows, request_ids, strict=False):
+        row["request_id"] = request_id
     rounds = pa.Table.from_pylist(
         [
             {field.name: i if field.name == "index" else 0 for field in ROUNDS_SCHEMA}

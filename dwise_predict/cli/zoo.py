@@ -11,8 +11,9 @@ from dwise_predict.cli.options import HELP_FLAGS
 if TYPE_CHECKING:
     from dwise_predict.zoo import ZooEntry
 
+UNDEFINED = "–"
 _TEXT = ("name", "status", "bundle", "recipe")
-_FIGURES = ("median rounds", "admission", "refined")
+_FIGURES = ("median", "admission", "refined")
 _EXAMPLES = """\b
 Examples:
   dwise zoo
@@ -32,30 +33,33 @@ def zoo() -> None:
     from dwise_predict.zoo import read_index
 
     console, recipes = Console(highlight=False, markup=False), recipe_names()
-    table = Table(box=None)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for name in _TEXT:
-        table.add_column(name, overflow="fold")
+        table.add_column(name, no_wrap=True)
     for name in _FIGURES:
         table.add_column(name, justify="right")
+    notes: dict[str, list[str]] = {}
     for entry in read_index():
-        recipe = entry.name if entry.name in recipes else "in a later version"
+        recipe = "yes" if entry.name in recipes else "not yet"
         table.add_row(entry.name, entry.status, _bundle(entry), recipe, *_figures(entry))
+        notes.setdefault(entry.note, []).append(f"{entry.name} ({entry.model})")
     console.print(table)
-    click.echo("admission, refined: Spearman correlation with true rounds on unseen prompts\n")
-    for entry in read_index():
-        click.echo(f"{entry.name}: {entry.model}. {entry.note}")
+    click.echo("median: rounds of a request; admission, refined: Spearman correlation of predicted")
+    click.echo("with true rounds on unseen prompts")
+    for note, names in notes.items():
+        click.echo(f"\n{', '.join(names)}: {note}")
 
 
 def _bundle(entry: ZooEntry) -> str:
     if entry.shipped:
-        return "in the package"
-    return "none" if entry.bundle is None else f"{entry.bundle}@{entry.revision}"
+        return "shipped"
+    return "none" if entry.bundle is None else f"{entry.bundle}@{str(entry.revision)[:8]}"
 
 
 def _figures(entry: ZooEntry) -> list[str]:
     metrics = entry.metrics
     if metrics is None:
-        return ["not measured"] * len(_FIGURES)
+        return [UNDEFINED] * len(_FIGURES)
     return [
         f"{metrics.rounds_p50:g}",
         f"{metrics.admission_spearman:.3f}",
