@@ -35,7 +35,6 @@ class PrefillFirst:
         self._prefilling: dict[str, RequestState] = {}
         self._denoising: dict[str, RequestState] = {}
         self._ran: tuple[str, ...] = ()
-        self._prefilled = False
         self._kv = KvReservations(limits)
 
     def arrived(self, state: RequestState) -> None:
@@ -81,17 +80,15 @@ class PrefillFirst:
             residents = self._prefilling if state.prefill_left else self._denoising
             residents[state.request_id] = state
             admit.append(state.request_id)
-        prefilling = bool(self._prefilling)
-        if prefilling:
-            run = self._first(self._prefilling)
-        elif self.held_rows:
+        phase = self._prefilling or self._denoising
+        if self.held_rows and phase is self._denoising:
             run = self._with_free_rows()
         else:
-            run = self._first(self._denoising)
+            run = self._first(phase)
         pause = left_out(self._ran, run, (self._prefilling, self._denoising))
-        if prefilling == self._prefilled:
-            counters.preemptions += len(pause)
-        self._ran, self._prefilled = run, prefilling
+        # Whoever merely waits for the other phase is not displaced.
+        counters.preemptions += sum(request_id in phase for request_id in pause)
+        self._ran = run
         return Plan(tuple(admit), run, pause)
 
     def _free_places(self) -> int:

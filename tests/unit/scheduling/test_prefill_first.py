@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dwise_predict.scheduling import ResidencyLimits, build_scheduler, make_policy
-from tests.scheduling import BLOCK, Job, Run, serve
+from dwise_predict.scheduling import ResidencyLimits, build_scheduler, fcfs_scheduler, make_policy
+from tests.scheduling import BLOCK, Job, Run, serve, workloads
 
 THREE = ResidencyLimits(slots=3, block_size=BLOCK, multiplier=1)
 
@@ -53,6 +53,23 @@ def test_a_short_prompt_that_comes_in_time_is_not_starved() -> None:
 def test_held_rows_concern_short_prompts_only(jobs: list[tuple[int, int]]) -> None:
     long = [Job(f"r{i}", prefill, rounds) for i, (prefill, rounds) in enumerate(jobs)]
     assert fcfs(long, held_rows=True) == fcfs(long, held_rows=False)
+
+
+@given(workloads(), st.integers(1, 4))
+def test_nobody_is_displaced_with_as_many_residents_as_slots(jobs: list[Job], slots: int) -> None:
+    scheduler = fcfs_scheduler(slots)
+    serve(scheduler, jobs, ResidencyLimits(slots, BLOCK, multiplier=1))
+    assert scheduler.counters.preemptions == 0
+
+
+def test_displaced_residents_are_counted() -> None:
+    """One slot, quanta 1, 2, 4: B comes fresh to level 0 when A is in the middle of level 1."""
+    limits = ResidencyLimits(slots=1, block_size=BLOCK, multiplier=2)
+    policy = make_policy("mlfq", {"quantum": 1})
+    scheduler = build_scheduler(policy, "prefill_first", limits)
+    run = serve(scheduler, [Job("A", 0, 4), Job("B", 0, 2, arrival=2)], limits)
+    assert runs(run) == ["A", "A", "B", "A", "B", "A"]
+    assert scheduler.counters.preemptions == 3
 
 
 def test_a_preemptive_policy_keeps_more_residents_and_every_prompt_stalls_them() -> None:
