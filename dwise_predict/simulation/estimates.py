@@ -35,11 +35,27 @@ TOLERANCE = 0.01
 class Predictor(Protocol):
     """Makes the estimates of a workload."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """For people."""
+        ...
 
     def predict(self, workload: SimulatedWorkload, target: Target) -> Predictions:
         """Estimates of ``target``; raises SimulationError when it cannot make them."""
         ...
+
+
+@dataclass(frozen=True)
+class Untold:
+    """For policies that need no estimate."""
+
+    name: str = "none"
+
+    def predict(self, workload: SimulatedWorkload, target: Target) -> Predictions:
+        """Zeros, if nothing is wanted."""
+        if target != "nothing":
+            raise SimulationError(f"this policy needs estimates of {target.replace('_', ' ')}")
+        return no_predictions(len(workload))
 
 
 def no_predictions(n: int) -> Predictions:
