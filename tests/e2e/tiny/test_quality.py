@@ -11,18 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dwise_predict.pipeline import RunResult, run_training
-from dwise_predict.recipe import load_recipe
+from dwise_predict.pipeline import RunResult
 from dwise_predict.workload.answers import answer_kind
 from dwise_predict.workload.jsonl import read_jsonl
-
-SEED = 20_261_130
-
-
-@pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
-    recipe = load_recipe("tiny").model_copy(update={"seed": SEED})
-    return run_training(recipe, tmp_path_factory.mktemp("quality") / "runs" / "tiny")
 
 
 def test_answers_end_by_themselves_in_few_parallel_rounds(result: RunResult) -> None:
