@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from dwise_predict.engines.loading import load_engine
-from dwise_predict.engines.protocol import Engine, EngineRequest, ServedRequest, ServeResult
+from dwise_predict.engines.protocol import Engine, EngineRequest, ServeResult
+from dwise_predict.engines.recording import engine_request, request_row
 from dwise_predict.errors import WorkloadError
 from dwise_predict.profile import (
     REQUESTS_SCHEMA,
@@ -33,9 +34,7 @@ from dwise_predict.profile import (
 from dwise_predict.progress import SILENT, Progress
 from dwise_predict.recipe import Recipe
 from dwise_predict.scheduling import fcfs_scheduler
-from dwise_predict.work import prefill_blocks
-from dwise_predict.workload.answers import answer_correct
-from dwise_predict.workload.schema import Request, newline_count, word_count
+from dwise_predict.workload.schema import Request
 
 
 def profile_workload(
@@ -57,7 +56,7 @@ def profile_workload(
     """
     _check(requests)
     engine = load_engine(recipe)
-    queue = [_engine_request(request, engine, recipe) for request in requests]
+    queue = [engine_request(request, engine, recipe.decoding.budget_tokens) for request in requests]
     engine.check(queue)
     campaign = Campaign(
         fingerprint=engine.fingerprint,
@@ -105,14 +104,6 @@ def _check(requests: Sequence[Request]) -> None:
         )
 
 
-def _engine_request(request: Request, engine: Engine, recipe: Recipe) -> EngineRequest:
-    return EngineRequest(
-        request_id=request.request_id,
-        prompt_ids=tuple(engine.encode(request.messages)),
-        budget_tokens=request.max_new_tokens or recipe.decoding.budget_tokens,
-    )
-
-
 def _records(
     shard: int,
     requests: Sequence[Request],
@@ -121,7 +112,7 @@ def _records(
     engine: Engine,
 ) -> Records:
     rows = [
-        _row(shard, request, asked, served, engine)
+        {**request_row(request, asked, served, engine), "shard": shard}
         for request, asked, served in zip(requests, queue, result.requests, strict=True)
     ]
     rounds = [{"shard": shard, **asdict(record)} for record in result.rounds]
@@ -130,36 +121,3 @@ def _records(
         rounds=pa.Table.from_pylist(rounds, schema=ROUNDS_SCHEMA),
         hidden=np.stack([served.hidden_mean for served in result.requests]),
     )
-
-
-def _row(
-    shard: int, request: Request, asked: EngineRequest, served: ServedRequest, engine: Engine
-) -> dict[str, object]:
-    correct = None
-    if request.answer is not None:
-        correct = answer_correct(request.answer, engine.decode(served.output_ids))
-    return {
-        "request_id": request.request_id,
-        "category": request.category,
-        "dataset": request.dataset,
-        "split": request.split,
-        "prompt_sha256": request.prompt_sha256,
-        "words": word_count(request.text),
-        "newlines": newline_count(request.text),
-        "prompt_tokens": len(asked.prompt_ids),
-        "prompt_blocks": prefill_blocks(len(asked.prompt_ids), engine.fingerprint.block_size),
-        "budget_tokens": asked.budget_tokens,
-        "output_tokens": len(served.output_ids),
-        "output_blocks": len(served.rounds_per_block),
-        "rounds": sum(served.rounds_per_block),
-        "rounds_per_block": list(served.rounds_per_block),
-        "first_block_masked": served.first_block_masked,
-        "finish_reason": served.finish_reason,
-        "answer_correct": correct,
-        "arrival_s": served.arrival_s,
-        "admitted_s": served.admitted_s,
-        "first_round_s": served.first_round_s,
-        "first_block_s": served.first_block_s,
-        "finished_s": served.finished_s,
-        "shard": shard,
-    }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dwise_predict.scheduling.protocol import Plan
+from dwise_predict.scheduling.residency import ResidencyLimits
 from dwise_predict.scheduling.state import Key, RequestState
 
 
@@ -36,6 +37,9 @@ class BatchFormer(Protocol):
     ``state.key`` is the key under which the former holds a request; it changes only through
     :meth:`changed` and :meth:`rekey`.
     """
+
+    limits: ResidencyLimits
+    """What it keeps to."""
 
     def arrived(self, state: RequestState) -> None:
         """A request waits. Raises ValueError when it could never become resident."""
