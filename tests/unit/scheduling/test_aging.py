@@ -97,15 +97,29 @@ def test_a_refinement_moves_the_deadline() -> None:
     assert not any(overdue for _, overdue in seen)
 
 
-def test_an_overdue_request_waits_for_kv_before_anybody_else_gets_it() -> None:
-    """Two slots, KV for one big or three small reservations."""
-    limits = ResidencyLimits(slots=2, block_size=BLOCK, kv_tokens=80)  # 18 blocks
+def test_nobody_takes_the_kv_that_an_overdue_request_waits_for() -> None:
+    """Three slots and KV for one big reservation or four small ones, of which more keep coming."""
+    limits = ResidencyLimits(slots=3, block_size=BLOCK, kv_tokens=80)  # 18 blocks
     big = Job("big", 9, 2, arrival=1)  # 16 blocks
-    small = [Job(f"s{at:02}", 0, 4, arrival=at, budget_tokens=4) for at in range(0, 40, 2)]
+    small = [Job(f"s{at:02}", 0, 4, arrival=at, budget_tokens=4) for at in range(60)]
 
     def served(options: dict[str, object]) -> int:
         scheduler = build_scheduler(make_policy("dwise", options), "mixed_phase", limits)
         return serve(scheduler, [big, *small], limits).finished["big"]
 
-    assert served({}) > 40
-    assert served({"aging": 1.0}) < 32
+    assert served({}) > 60
+    # Overdue in round 12, after the nine small ones that came until round 8: 36 rounds of work.
+    assert served({"aging": 1.0}) <= 12 + 11 + 36 // 3
+
+
+def test_hysteresis_protects_nobody_from_overdue_requests() -> None:
+    """Two slots, four residents: a's place comes free when x and y are overdue, a longer so."""
+    limits = ResidencyLimits(slots=2, block_size=BLOCK, multiplier=2)
+    policy = make_policy("dwise", {"aging": 0.5})
+    scheduler = build_scheduler(policy, "mixed_phase", limits, hysteresis=0.6)
+    long = [Job("p", 0, 30), Job("q", 0, 30)]
+    short = [Job("x", 0, 10, arrival=1), Job("y", 0, 10, arrival=1)]
+    a = Job("a", 0, 2, arrival=2)
+    run = serve(scheduler, [*long, *short, a], limits, aborts={"p": 7})
+    assert run.finished["a"] == 9
+    assert run.finished["x"] == 11

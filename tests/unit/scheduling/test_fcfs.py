@@ -62,6 +62,8 @@ def test_needs_a_slot() -> None:
         ([arrived("A", 1), arrived("A", 1)], "arrived twice"),
         ([Finished("A")], "unknown"),
         ([arrived("A", 0), PromptBlockProcessed("A")], "no prompt block to do"),
+        ([arrived("A", 1), PromptBlockProcessed("A")], "no prompt block to do"),
+        ([arrived("A", 0), DenoisingRoundProcessed("A")], "cannot denoise yet"),
     ],
 )
 def test_refuses_events_that_cannot_be(events: list[Event], message: str) -> None:
