@@ -1,53 +1,76 @@
-"""Admission latency: the single-row fast path against ``Booster.predict``, in the same run.
+"""Admission latency and throughput against plain ``Booster.predict``, in the same run.
 
     python benchmarks/bench_admission.py
 
-Prints microseconds per request and ratios. Ratios are what to compare between machines.
+*Single* is one request end to end, from its three features to rounds; plain LightGBM gets a row of
+an array, predicts it and takes the exponential. *Batch* is many requests at once. The model has the
+paper's size and is trained on random rounds. Prints microseconds per request and ratios. Ratios are
+what to compare between machines.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
 import lightgbm
 import numpy as np
 
-from dwise_predict.predictors.admission import fit_admission
+from dwise_predict.predictors.admission import AdmissionPredictor, fit_admission
 from dwise_predict.recipe import AdmissionSettings
 
 REPEATS = 7
 
 
 def main() -> None:
-    """Train a model of the paper's size on random rounds and time one request at a time."""
+    """Train, check that all ways agree, and time them."""
     rng = np.random.default_rng(0)
     features = np.column_stack(
         [rng.integers(1, 300, 2048), rng.integers(0, 20, 2048), rng.integers(5, 900, 2048)]
     ).astype(np.float64)
     rounds = np.maximum(2, np.rint(np.exp(rng.normal(3.5, 1, 2048)))).astype(np.int64)
-    predictor = fit_admission(features, rounds, AdmissionSettings(), seed=0)
-    booster = lightgbm.Booster(model_str=predictor.text)
-    rows = [features[i : i + 1] for i in range(len(features))]
-    fields = features.tolist()
+    trained = fit_admission(features, rounds, AdmissionSettings(), seed=0)
+    booster = lightgbm.Booster(model_str=trained.text)
+    building = microseconds(lambda _: AdmissionPredictor(trained.text), 3)
+    print(f"predictor from its text, once: {building / 1000:.1f} ms")
+    single(trained, booster, features.tolist())
+    for n in (16, 128, 2048):
+        batch(trained, booster, features[:n])
 
-    def fast(i: int) -> object:
-        words, newlines, tokens = fields[i % len(fields)]
+
+def single(
+    predictor: AdmissionPredictor, booster: lightgbm.Booster, rows: list[list[float]]
+) -> None:
+    """One request at a time."""
+
+    def ours(i: int) -> float:
+        words, newlines, tokens = rows[i % len(rows)]
         return predictor.rounds(words=words, newlines=newlines, prompt_tokens=tokens)
 
-    def one_thread(i: int) -> object:
-        return booster.predict(rows[i % len(rows)], num_threads=1)
+    def plain(i: int, threads: int = 1) -> float:
+        row = np.array([rows[i % len(rows)]])
+        return math.exp(booster.predict(row, num_threads=threads)[0])
 
-    def default_threads(i: int) -> object:
-        return booster.predict(rows[i % len(rows)])
-
-    fast_us = microseconds(fast, 20_000)
-    for name, spent in (
-        ("fast single row", fast_us),
-        ("Booster.predict, num_threads=1", microseconds(one_thread, 500)),
-        ("Booster.predict, default threads", microseconds(default_threads, 100)),
+    assert all(math.isclose(ours(i), plain(i), rel_tol=1e-12) for i in range(200))
+    spent = microseconds(ours, 20_000)
+    for name, other in (
+        ("single: AdmissionPredictor.rounds", spent),
+        ("single: Booster.predict, num_threads=1", microseconds(plain, 500)),
+        ("single: Booster.predict, default threads", microseconds(lambda i: plain(i, 0), 100)),
     ):
-        print(f"{name:34s} {spent:9.2f} us   {spent / fast_us:8.1f} times the fast path")
+        print(f"{name:42s} {other:9.2f} us   {other / spent:8.1f} times ours")
+
+
+def batch(predictor: AdmissionPredictor, booster: lightgbm.Booster, rows: np.ndarray) -> None:
+    """Many requests in one call."""
+    columns = rows.T.copy()
+    spent = microseconds(lambda _: predictor.rounds_batch(*columns), 200) / len(rows)
+    plain = microseconds(lambda _: np.exp(booster.predict(rows, num_threads=1)), 50) / len(rows)
+    print(
+        f"batch of {len(rows):4d}: ours {spent:7.3f} us a request, Booster.predict(num_threads=1) "
+        f"{plain:7.3f} us   {plain / spent:6.1f} times ours"
+    )
 
 
 def microseconds(call: Callable[[int], object], calls: int) -> float:

@@ -40,7 +40,7 @@ from dwise_predict.bundle.tensors import read_tensors, tensor_bytes
 from dwise_predict.errors import BundleError, IncompatibleBundleError
 from dwise_predict.fingerprint import Fingerprint
 from dwise_predict.predictors.features import FEATURES
-from dwise_predict.predictors.trees import TreeTextError, check_tree_text
+from dwise_predict.predictors.trees import TreeText, TreeTextError, check_tree_text
 from dwise_predict.recipe import PredictorSettings
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class PredictorBundle:
         self.metrics = self._record(METRICS_FILE, Metrics)
         self.provenance = self._record(PROVENANCE_FILE, Provenance)
         self.smoke = self._record(SMOKE_FILE, SmokePrediction) if SMOKE_FILE in files else None
-        self._check_admission()
+        self._trees = self._check_admission()
         self._tensors = read_tensors(
             files[REFINER_FILE], config.refiner.tensors(), f"bundle file {REFINER_FILE}"
         )
@@ -330,7 +330,7 @@ class PredictorBundle:
         """Rounds from prompt features; see AdmissionPredictor."""
         from dwise_predict.predictors.admission import AdmissionPredictor
 
-        return AdmissionPredictor(self._files[ADMISSION_FILE].decode())
+        return AdmissionPredictor(self._files[ADMISSION_FILE].decode(), self._trees)
 
     @cached_property
     def refiner(self) -> Refiner:
@@ -346,7 +346,7 @@ class PredictorBundle:
         source = f"bundle file {name}"
         return parse_record(kind, parse_json(self._files[name], source), self._minor, source)
 
-    def _check_admission(self) -> None:
+    def _check_admission(self) -> TreeText:
         shape = self.config.admission
         if shape.features != FEATURES:
             raise BundleError(
@@ -367,6 +367,7 @@ class PredictorBundle:
             raise BundleError(
                 f"bundle file {ADMISSION_FILE}: its trees can predict exp({found.largest:g}) rounds"
             )
+        return found
 
     def _check_calibration(self) -> None:
         knots = self.config.calibration

@@ -28,8 +28,9 @@ _HEADER = (
 _FEATURE_INFO = re.compile(r"none|\[(?P<low>[^\[\]: ]{1,40}):(?P<high>[^\[\]: ]{1,40})\]")
 _INTEGER = re.compile(r"-?[0-9]{1,10}")
 _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,3})?")
-# Bit 0: categorical (refused), bit 1: missing goes left, bits 2-3: kind of missing value.
-_NUMERICAL_DECISIONS = frozenset({0, 2, 4, 6, 8, 10})
+# Bit 0: categorical, bit 1: missing goes left, bits 2-3: kind of missing value. Features are
+# counts, never missing in training, so only numerical splits without missing values are written.
+_NUMERICAL_DECISIONS = frozenset({0, 2})
 
 
 class TreeTextError(ValueError):
@@ -37,14 +38,39 @@ class TreeTextError(ValueError):
 
 
 @dataclass(frozen=True)
-class TreeText:
-    """Size of a model whose text has been checked."""
+class Tree:
+    """One binary tree; node 0 is the root, a child c >= 0 is node c, c < 0 is leaf -c - 1.
 
-    trees: int
-    leaves: int
-    """Most leaves of any tree."""
-    largest: float
-    """No input gives a larger output: the largest leaves of all trees, added up."""
+    A value up to the node's threshold goes left. A tree of one leaf has no node.
+    """
+
+    split_feature: list[int]
+    threshold: list[float]
+    left_child: list[int]
+    right_child: list[int]
+    leaf_value: list[float]
+
+
+@dataclass(frozen=True)
+class TreeText:
+    """A model whose text has been checked."""
+
+    structure: tuple[Tree, ...]
+
+    @property
+    def trees(self) -> int:
+        """Number of trees."""
+        return len(self.structure)
+
+    @property
+    def leaves(self) -> int:
+        """Most leaves of any tree."""
+        return max(len(tree.leaf_value) for tree in self.structure)
+
+    @property
+    def largest(self) -> float:
+        """No input gives a larger output: the largest leaves of all trees, added up."""
+        return sum(max(tree.leaf_value) for tree in self.structure)
 
 
 def check_tree_text(text: str, max_trees: int, max_leaves: int) -> TreeText:
@@ -69,16 +95,15 @@ def check_tree_text(text: str, max_trees: int, max_leaves: int) -> TreeText:
     sizes = _check_header(head)
     if len(sizes) > max_trees:
         raise TreeTextError(f"it holds {len(sizes)} trees, at most {max_trees} were expected")
-    position, leaves, largest = len(head) + 2, 0, 0.0
+    position, structure = len(head) + 2, []
     for index, size in enumerate(sizes):
-        values = _check_tree(index, text[position : position + size], max_leaves)
-        leaves, largest = max(leaves, len(values)), largest + max(values)
+        structure.append(_check_tree(index, text[position : position + size], max_leaves))
         position += size
     if text[position:] != END:
         raise TreeTextError(
             f"the line {END.strip()!r} must follow tree {len(sizes) - 1} and end it"
         )
-    return TreeText(trees=len(sizes), leaves=leaves, largest=largest)
+    return TreeText(tuple(structure))
 
 
 def _check_header(head: str) -> list[int]:
@@ -103,8 +128,7 @@ def _check_header(head: str) -> list[int]:
     return [int(size) for size in values["tree_sizes"].split(" ")]
 
 
-def _check_tree(index: int, block: str, max_leaves: int) -> list[float]:
-    """Check one tree and return the values of its leaves."""
+def _check_tree(index: int, block: str, max_leaves: int) -> Tree:
     name = f"tree {index}"
     lines = block.split("\n")
     if lines[0] != f"Tree={index}" or lines[-3:] != ["", "", ""]:
@@ -127,17 +151,19 @@ def _check_tree(index: int, block: str, max_leaves: int) -> list[float]:
     _integers(name, fields["leaf_count"], leaves)
     _floats(name, fields["leaf_weight"], 0 if leaves == 1 else leaves)
     nodes = leaves - 1
-    for key in ("split_gain", "threshold", "internal_value", "internal_weight"):
+    for key in ("split_gain", "internal_value", "internal_weight"):
         _floats(name, fields[key], nodes)
+    thresholds = _floats(name, fields["threshold"], nodes)
     _integers(name, fields["internal_count"], nodes)
-    if not set(_integers(name, fields["split_feature"], nodes)) <= set(range(len(FEATURES))):
+    features = _integers(name, fields["split_feature"], nodes)
+    if not set(features) <= set(range(len(FEATURES))):
         raise TreeTextError(f"{name}: split_feature outside 0..{len(FEATURES) - 1}")
     if not set(_integers(name, fields["decision_type"], nodes)) <= _NUMERICAL_DECISIONS:
         raise TreeTextError(f"{name}: decision_type is not numerical")
     left = _integers(name, fields["left_child"], nodes)
     right = _integers(name, fields["right_child"], nodes)
     _check_shape(name, left, right)
-    return values
+    return Tree(features, thresholds, left, right, values)
 
 
 _TREE_FIELDS = (
@@ -161,7 +187,7 @@ _TREE_FIELDS = (
 
 
 def _check_shape(name: str, left: list[int], right: list[int]) -> None:
-    """Children: ``c >= 0`` is node c, ``c < 0`` is leaf ``-c - 1``; node 0 is the root.
+    """Children as in :class:`Tree`.
 
     Each node but the root and each leaf must occur once as a child, and a child node must come
     after its parent (LightGBM numbers nodes in order of creation), which excludes cycles.

@@ -73,12 +73,12 @@ def test_the_calibration_map_is_restored(made: Path) -> None:
     assert (remaining.mean() != remaining.mean(calibrated=False)).any()
 
 
-def test_admission_alone_needs_no_torch(made: Path) -> None:
+def test_admission_alone_needs_neither_torch_nor_lightgbm(made: Path) -> None:
     code = (
         "import sys; from dwise_predict import PredictorBundle; "
         f"b = PredictorBundle.load({str(made)!r}); "
         "b.admission.rounds(words=1, newlines=1, prompt_tokens=1); "
-        "sys.exit('torch' in sys.modules)"
+        "sys.exit('torch' in sys.modules or 'lightgbm' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
+import lightgbm
 import numpy as np
 import pytest
 
 from dwise_predict.predictors.admission import AdmissionPredictor, fit_admission
 from dwise_predict.predictors.errors import TrainingError
 from dwise_predict.predictors.features import feature_matrix
+from dwise_predict.predictors.step_table import StepTable
+from dwise_predict.predictors.trees import Tree, check_tree_text
 from dwise_predict.recipe import AdmissionSettings
 from tests.synthetic import synthetic_examples
 
@@ -19,14 +23,50 @@ def fitted(seed: int = 0) -> AdmissionPredictor:
     return fit_admission(FEATURES, EXAMPLES.rounds, AdmissionSettings(), seed)
 
 
-def test_single_row_path_equals_the_batch_path() -> None:
-    predictor = fitted()
+LARGE = AdmissionSettings(trees=400, leaves=127, min_leaf=1)
+"""More thresholds than a table takes."""
+
+
+def fitted_large() -> AdmissionPredictor:
+    rng = np.random.default_rng(0)
+    features = rng.integers(0, 100_000, (3000, 3)).astype(np.float64)
+    rounds = rng.integers(1, 300, 3000)
+    return fit_admission(features, rounds, LARGE, seed=0)
+
+
+@pytest.mark.parametrize("make", [fitted, fitted_large])
+def test_predictions_are_those_of_lightgbm_to_the_last_bit(
+    make: Callable[[], AdmissionPredictor],
+) -> None:
+    predictor = make()
+    assert (StepTable.build(check_tree_text(predictor.text, 400, 127).structure) is None) == (
+        make is fitted_large
+    )
+    booster = lightgbm.Booster(model_str=predictor.text)
+    thresholds = [
+        float(value)
+        for line in predictor.text.splitlines()
+        if line.startswith("threshold=")
+        for value in line.removeprefix("threshold=").split()
+    ]
+    rng = np.random.default_rng(1)
+    # On thresholds, beside them and far away.
+    values = np.concatenate([thresholds, np.nextafter(thresholds, np.inf), [0, 1e9, -5]])
+    rows = rng.choice(values, (5000, 3))
+    expected = np.maximum(np.exp(booster.predict(rows, num_threads=1)), 1)
+    np.testing.assert_array_equal(predictor.rounds_batch(*rows.T), expected)
+    assert len(np.unique(expected)) > 100
+
+
+@pytest.mark.parametrize("make", [fitted, fitted_large])
+def test_single_row_path_equals_the_batch_path(make: Callable[[], AdmissionPredictor]) -> None:
+    predictor = make()
     batch = predictor.rounds_batch(EXAMPLES.words, EXAMPLES.newlines, EXAMPLES.prompt_tokens)
     single = [
         predictor.rounds(words=w, newlines=n, prompt_tokens=t) for w, n, t in FEATURES.tolist()
     ]
     np.testing.assert_allclose(single, batch, rtol=1e-14)
-    assert len(np.unique(batch)) > 50
+    assert len(np.unique(batch)) > 10
 
 
 def test_same_data_and_seed_give_the_same_bytes() -> None:
@@ -58,8 +98,9 @@ def test_text_rebuilds_the_predictor_and_holds_trees_only() -> None:
     assert again.rounds(**row) == predictor.rounds(**row)
 
 
-def test_threads_share_a_predictor() -> None:
-    predictor = fitted()
+@pytest.mark.parametrize("make", [fitted, fitted_large])
+def test_threads_share_a_predictor(make: Callable[[], AdmissionPredictor]) -> None:
+    predictor = make()
     expected = predictor.rounds_batch(EXAMPLES.words, EXAMPLES.newlines, EXAMPLES.prompt_tokens)
     wrong: list[int] = []
 
@@ -78,8 +119,9 @@ def test_threads_share_a_predictor() -> None:
     assert wrong == []
 
 
-def test_closed_predictors_say_so() -> None:
-    with fitted() as predictor:
+@pytest.mark.parametrize("make", [fitted, fitted_large])
+def test_closed_predictors_say_so(make: Callable[[], AdmissionPredictor]) -> None:
+    with make() as predictor:
         predictor.rounds(words=1, newlines=1, prompt_tokens=1)
     with pytest.raises(ValueError, match="closed"):
         predictor.rounds(words=1, newlines=1, prompt_tokens=1)
@@ -92,6 +134,24 @@ def test_nothing_to_predict_and_nothing_to_train_on() -> None:
     assert fitted().rounds_batch([], [], []).shape == (0,)
     with pytest.raises(TrainingError, match="no finished"):
         fit_admission(np.empty((0, 3)), np.empty(0, dtype=np.int64), AdmissionSettings(), 0)
+
+
+def test_a_single_threshold_splits_at_its_value() -> None:
+    tree = Tree([1], [2.5], [-1], [-2], [10.0, 20.0])
+    table = StepTable.build([tree, Tree([], [], [], [], [0.5])])
+    assert table is not None
+    assert table.thresholds == ([], [2.5], [])
+    np.testing.assert_array_equal(table.values.reshape(-1), [10.5, 20.5])
+    rows = np.array([[9, 2.5, 9], [9, np.nextafter(2.5, 3), 9], [0, -1e300, 0]])
+    np.testing.assert_array_equal(table.cells(rows), [0, 1, 0])
+
+
+def test_repeated_thresholds_leave_unreachable_leaves_out() -> None:
+    # The second split asks again what the first has settled: leaf 2 cannot be reached.
+    tree = Tree([0, 0], [5.0, 5.0], [-1, -2], [1, -3], [1.0, 2.0, 3.0])
+    table = StepTable.build([tree])
+    assert table is not None
+    np.testing.assert_array_equal(table.values.reshape(-1), [1.0, 3.0])
 
 
 def test_feature_columns_must_align() -> None:

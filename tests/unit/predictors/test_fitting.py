@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from dwise_predict.evaluation.rank import spearman
 from dwise_predict.predictors.distribution import RemainingRounds
 from dwise_predict.predictors.errors import TrainingError
 from dwise_predict.predictors.examples import Examples, group_folds
@@ -20,6 +19,7 @@ from dwise_predict.predictors.fitting import (
 )
 from dwise_predict.predictors.refiner import Normalisation, Refiner
 from dwise_predict.predictors.survival import survival_from_logits
+from dwise_predict.rank import spearman
 from dwise_predict.recipe import RefinerSettings
 from tests.synthetic import synthetic_examples
 
