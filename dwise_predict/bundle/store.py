@@ -25,7 +25,7 @@ from dwise_predict.errors import BundleError
 from dwise_predict.files import sync_folder, write_bytes
 from dwise_predict.validation import shortened
 
-_LARGEST = {ADMISSION_FILE: 64 * 2**20, REFINER_FILE: 2 * 2**30}
+_LARGEST = {ADMISSION_FILE: 16 * 2**20, REFINER_FILE: 2 * 2**30}
 _LARGEST_OTHER = 4 * 2**20
 
 
