@@ -52,9 +52,7 @@ class _InOrder(click.Command):
 @click.option(
     "--split",
     type=click.Choice(["eval", "train", "all"]),
-    default="eval",
-    show_default=True,
-    help="Requests of the profile; predictors saw the train ones.",
+    help="Requests of the profile; predictors saw the train ones.  [default: eval]",
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="First N of the trace.")
 @click.option(

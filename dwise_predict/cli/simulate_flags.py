@@ -19,8 +19,8 @@ from dwise_predict.scheduling import POLICIES, FormerName, ResidencyLimits, Roun
 from dwise_predict.simulation.arrivals import Pattern, arrival_times
 from dwise_predict.simulation.estimates import TARGETS, NoisyOracle, Oracle, Predictor, Untold
 from dwise_predict.simulation.fitting import fit_round_cost
-from dwise_predict.simulation.learned import bundle_estimates, run_estimates
-from dwise_predict.simulation.run import Arrivals, Setup
+from dwise_predict.simulation.learned import LearnedRounds, bundle_estimates, run_estimates
+from dwise_predict.simulation.run import Arrivals, Setup, check_kv
 from dwise_predict.simulation.sources import (
     Source,
     profile_source,
@@ -34,6 +34,9 @@ Flags = Mapping[str, Any]
 
 PUBLISHED_COST = RoundCost(10.0, 0.41, 0.00096)
 """Near the paper's figures for LLaDA2.1-mini on a GH200, in ms."""
+
+RECORD_FILE = "simulation.json"
+"""Beside the results folders: what they are results of."""
 
 _DEFAULT_SLOTS = 32
 _RANKED_FORMER = {"dwise", "oracle", "noisy_oracle"}
@@ -84,20 +87,21 @@ def prepare(flags: Flags, order: Sequence[str]) -> Simulation:
         multiplier=flags["resident_multiplier"],
         kv_tokens=flags["kv_tokens"],
     )
+    prefill_chunk = _prefill_chunk(flags["prefill_chunk"])
+    check_kv(source.workload(prefill_chunk), limits)
     for setup in setups:
         setup.scheduler(limits, cost)
     out = None if flags["out"] is None else Path(flags["out"])
     cases = _cases(setups, flags, source, run_folder)
     if out is not None:
-        for case in cases:
-            check_writable(out / case.label)
+        _check_out(out, cases)
     return Simulation(
         source=source,
         arrivals=_arrivals(flags, source),
         limits=limits,
         cost=cost,
         cost_note=cost_note,
-        prefill_chunk=_prefill_chunk(flags["prefill_chunk"]),
+        prefill_chunk=prefill_chunk,
         cases=cases,
         seed=flags["seed"],
         out=out,
@@ -157,7 +161,7 @@ def _key_value(text: str) -> tuple[str, object]:
 def _check_combination(flags: Flags) -> None:
     """Refuse flags that contradict each other or that nothing would read."""
     if flags["synthetic"] is not None:
-        for name in ("profile", "trace"):
+        for name in ("profile", "trace", "split"):
             if flags[name] is not None:
                 raise SimulationError(f"--synthetic makes its own requests: leave out --{name}")
     elif flags["profile"] is None:
@@ -191,6 +195,18 @@ def _check_combination(flags: Flags) -> None:
             )
 
 
+def _check_out(out: Path, cases: Sequence[Case]) -> None:
+    """Refuse a place that holds anything but an earlier simulation."""
+    if out.exists() and not out.is_dir():
+        raise SimulationError(f"--out {out} is a file; name a folder")
+    if out.is_dir() and any(out.iterdir()) and not (out / RECORD_FILE).is_file():
+        raise SimulationError(
+            f"--out {out} holds something else than a simulation: name a new or an empty folder"
+        )
+    for case in cases:
+        check_writable(out / case.label)
+
+
 def _pattern(flags: Flags) -> str:
     pattern: str = flags["arrival"] or ("trace" if flags["trace"] is not None else "burst")
     return pattern
@@ -207,7 +223,7 @@ def _folders(named: str | None) -> tuple[Path | None, Path | None]:
 def _source(flags: Flags, profile: Profile | None) -> Source:
     if profile is None:
         return synthetic_source(flags["synthetic"], flags["seed"])
-    recorded = profile_source(profile, flags["split"])
+    recorded = profile_source(profile, flags["split"] or "eval")
     if flags["trace"] is None:
         return recorded
     return trace_source(read_trace(Path(flags["trace"]), flags["limit"]), recorded, flags["seed"])
@@ -282,6 +298,7 @@ def _cases(
         elif noisy is not None and (_noisy_only(setup) or flags["predictor"] == "noisy_oracle"):
             predictor = noisy
         elif learned is not None:
+            learned.check(TARGETS[setup.policy])
             predictor = learned
         else:
             raise SimulationError(
@@ -324,7 +341,7 @@ def _noisy(flags: Flags, setups: Sequence[Setup]) -> NoisyOracle | None:
 
 def _learned(
     flags: Flags, setups: Sequence[Setup], source: Source, run_folder: Path | None
-) -> Predictor | None:
+) -> LearnedRounds | None:
     """Estimates of trained predictors, if the flags name any."""
     kind, bundle = flags["predictor"], flags["bundle"]
     if bundle is not None and kind not in (None, "bundle"):

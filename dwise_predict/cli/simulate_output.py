@@ -6,25 +6,29 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from dwise_predict.cli.simulate_flags import Case, Simulation
+from dwise_predict.cli.simulate_flags import RECORD_FILE, Case, Simulation
+from dwise_predict.errors import ResultsError
 from dwise_predict.evaluation.facts import UNDEFINED
-from dwise_predict.files import write_bytes, write_text
+from dwise_predict.files import write_bytes
 from dwise_predict.progress import Progress
 from dwise_predict.results import Results, Summary, write_results
 from dwise_predict.simulation.run import simulate
 from dwise_predict.simulation.timeline import Timeline
 
 _TIMELINE_ROUNDS = 90
-_RECORD = "simulation.json"
 
 
 def run(simulation: Simulation, progress: Progress) -> None:
     """Replay every case, print the comparison and write what was asked for."""
+    if simulation.out is not None:
+        content = json.dumps(record(simulation), indent=2) + "\n"
+        _write(simulation.out, {RECORD_FILE: content.encode()})
     results: dict[str, Results] = {}
     timelines: dict[str, Timeline] = {}
     for case in simulation.cases:
@@ -41,13 +45,10 @@ def run(simulation: Simulation, progress: Progress) -> None:
     for table in (latency_table, rounds_table):
         console.print()
         console.print(table(simulation.cases, summaries))
-    if simulation.out is None:
-        return
-    write_text(simulation.out / _RECORD, json.dumps(record(simulation), indent=2) + "\n")
-    if simulation.plot:
-        for name, content in _plots(simulation, results, timelines).items():
-            write_bytes(simulation.out / name, content)
-    console.print(f"\nresults   {simulation.out}", soft_wrap=True)
+    if simulation.out is not None:
+        if simulation.plot:
+            _write(simulation.out, _plots(simulation, results, timelines))
+        console.print(f"\nresults   {simulation.out}", soft_wrap=True)
 
 
 def heading(simulation: Simulation) -> list[str]:
@@ -76,17 +77,17 @@ def _described(case: Case) -> str:
 
 def latency_table(cases: tuple[Case, ...], summaries: Mapping[str, Summary]) -> Table:
     """Latencies, one line per case, each with the factor by which it beats the first case's."""
-    table = _table("run", "mean s", "", "p50 s", "", "p99 s", "", "1st block s", "", "req/s")
+    table = _table("run", "mean s", "p50 s", "p99 s", "1st block s", "req/s")
     first = summaries[cases[0].label]
     for case in cases:
         summary = summaries[case.label]
         ours, base = summary.latency_s, first.latency_s
         pairs = [(ours.mean, base.mean), (ours.p50, base.p50), (ours.p99, base.p99)]
-        cells = [cell for pair in pairs for cell in _with_factor(*pair)]
+        cells = [_with_factor(*pair) for pair in pairs]
         if summary.first_block_s is None or first.first_block_s is None:
-            cells += [UNDEFINED, ""]
+            cells.append(UNDEFINED)
         else:
-            cells += _with_factor(summary.first_block_s.mean, first.first_block_s.mean)
+            cells.append(_with_factor(summary.first_block_s.mean, first.first_block_s.mean))
         table.add_row(case.label, *cells, f"{summary.throughput_rps:.3g}")
     return table
 
@@ -152,15 +153,25 @@ def _replay(
         )
 
 
+def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
+    try:
+        for name, content in contents.items():
+            write_bytes(folder / name, content)
+    except OSError as error:
+        raise ResultsError(
+            f"cannot write to {folder}: {error.strerror}; free some space or choose another --out"
+        ) from error
+
+
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False)
     for place, name in enumerate(columns):
-        table.add_column(name, justify="right" if place else "left", overflow="fold")
+        table.add_column(name, justify="right" if place else "left", no_wrap=not place)
     return table
 
 
-def _with_factor(ours: float, base: float) -> tuple[str, str]:
-    return f"{ours:.4g}", f"{base / ours:.2f}×"
+def _with_factor(ours: float, base: float) -> str:
+    return f"{ours:.4g} {base / ours:.2f}×"
 
 
 def _plots(

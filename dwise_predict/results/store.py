@@ -41,7 +41,7 @@ class Results:
 def write_results(folder: Path, results: Results) -> None:
     """Write a results folder in one step, replacing results that are there.
 
-    Raises ResultsError when ``folder`` holds anything else.
+    Raises ResultsError when ``folder`` holds anything else or cannot be written.
     """
     check_writable(folder)
     contents = {
@@ -49,10 +49,16 @@ def write_results(folder: Path, results: Results) -> None:
         ROUNDS_FILE: table_bytes(results.rounds.cast(ROUNDS_SCHEMA)),
         SUMMARY_FILE: results.summary.model_dump_json(indent=2).encode() + b"\n",
     }
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    if folder.exists():
-        shutil.rmtree(folder)
-    write_folder(folder, contents)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if folder.exists():
+            shutil.rmtree(folder)
+        write_folder(folder, contents)
+    except OSError as error:
+        raise ResultsError(
+            f"cannot write the results {folder}: {error.strerror or error}; free some space or "
+            "choose another place"
+        ) from error
 
 
 def check_writable(folder: Path) -> None:

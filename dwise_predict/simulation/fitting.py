@@ -37,7 +37,7 @@ def fit_round_cost(rounds: pa.Table) -> CostFit:
 
     A term for the residents is left at 0: first come, first served, they are as many as the slots
     in nearly every round, which tells nothing of what more of them would cost. Least squares over
-    rounds, so that the total time of the rounds is met and long rounds weigh more than short ones.
+    rounds: long ones weigh more than short ones, and with a positive base their total time is met.
 
     Args:
         rounds: columns ``wall_ms``, ``slots`` and ``kv_tokens``, one row a round.

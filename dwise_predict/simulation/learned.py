@@ -38,14 +38,18 @@ class LearnedRounds:
 
     def predict(self, workload: SimulatedWorkload, target: Target) -> Predictions:
         """The estimates. Raises SimulationError when the policy wants output tokens."""
+        self.check(target)
         if target == "nothing":
             return no_predictions(len(workload))
-        if target != "rounds":
+        return Predictions(self.admission, self.refined, self.curves)
+
+    def check(self, target: Target) -> None:
+        """Raise SimulationError when this is not what is predicted."""
+        if target not in ("nothing", "rounds"):
             raise SimulationError(
                 f"the predictors of {self.name} predict denoising rounds, but this policy ranks by "
                 "output tokens: take --predictor oracle or noisy_oracle for it, or leave it out"
             )
-        return Predictions(self.admission, self.refined, self.curves)
 
 
 def bundle_estimates(bundle: PredictorBundle, source: Source, curves: bool) -> LearnedRounds:

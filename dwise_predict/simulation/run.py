@@ -108,7 +108,7 @@ def simulate(
             request's KV reservation fits no pool of that size.
     """
     workload = source.workload(prefill_chunk)
-    _check_kv(workload, limits)
+    check_kv(workload, limits)
     scheduler = setup.scheduler(limits, cost)
     target = TARGETS[setup.policy]
     predictions = predictor.predict(workload, target)
@@ -140,7 +140,8 @@ def simulate(
     return Results(requests, rounds, summarise(requests, rounds, conditions))
 
 
-def _check_kv(workload: SimulatedWorkload, limits: ResidencyLimits) -> None:
+def check_kv(workload: SimulatedWorkload, limits: ResidencyLimits) -> None:
+    """Raise SimulationError when a request could never become resident; it is named."""
     needs = [
         limits.reservation(prompt, budget)
         for prompt, budget in zip(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -49,12 +50,8 @@ def read_trace(path: Path, limit: int | None = None) -> Trace:
             f"{path}: a trace is a .jsonl file (Mooncake) or a .csv file (Azure), "
             f"not {path.suffix or 'a file without suffix'}"
         )
-    entries: list[tuple[float, int]] = []
     try:
-        for entry in readers[path.suffix](path):
-            if len(entries) == limit:
-                break
-            entries.append(entry)
+        entries = list(islice(readers[path.suffix](path), limit))
     except OSError as error:
         raise SimulationError(f"cannot read the trace {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
