@@ -42,12 +42,14 @@ def zoo() -> None:
     for entry in read_index():
         recipe = "yes" if entry.name in recipes else "not yet"
         table.add_row(entry.name, entry.status, _bundle(entry), recipe, *_figures(entry))
-        notes.setdefault(entry.note, []).append(f"{entry.name} ({entry.model})")
+        notes.setdefault(entry.note, []).append(f"{entry.name}: {entry.model}")
     console.print(table)
     click.echo("median: rounds of a request; admission, refined: Spearman correlation of predicted")
     click.echo("with true rounds on unseen prompts")
     for note, names in notes.items():
-        click.echo(f"\n{', '.join(names)}: {note}")
+        click.echo(f"\n{note}")
+        for name in names:
+            click.echo(f"  {name}")
 
 
 def _bundle(entry: ZooEntry) -> str:
