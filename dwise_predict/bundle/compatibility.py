@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,10 +57,12 @@ class Verdict:
 def compare_fingerprints(bundle: Fingerprint, target: Fingerprint) -> Verdict:
     """Compare what a bundle was trained on with what is going to be served."""
     found = [_model(bundle, target), _revision(bundle, target)]
-    for field, rule in _RULES.items():
+    for field, (fatal, sentence) in _RULES.items():
         before, after = getattr(bundle, field), getattr(target, field)
         if before != after:
-            found.append(rule(before, after))
+            too = "too short" if after > before else "too long"
+            words = {"before": _shown(before), "after": _shown(after), "too": too}
+            found.append(Difference(field, fatal, sentence.format(**words)))
         if field == "algorithm" and before == after:
             found += _parameters(bundle.algorithm_parameters, target.algorithm_parameters)
     return Verdict(tuple(difference for difference in found if difference is not None))
@@ -118,112 +119,65 @@ def _parameters(before: dict[str, float], after: dict[str, float]) -> list[Diffe
     ]
 
 
-def _shown(value: float | None) -> str:
-    return "not set" if value is None else f"{value:g}"
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if value is None:
+        return "not set"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _architecture(before: str, after: str) -> Difference:
-    return Difference(
-        "architecture",
+# Field: whether a difference is fatal, and what it does.
+_RULES: dict[str, tuple[bool, str]] = {
+    "architecture": (
         True,
-        f"the architecture is {after}, the bundle was trained on {before}: hidden states of "
-        "another architecture are unrelated",
-    )
-
-
-def _hidden_size(before: int, after: int) -> Difference:
-    return Difference(
-        "hidden_size",
+        "the architecture is {after}, the bundle was trained on {before}: hidden states of another "
+        "architecture are unrelated",
+    ),
+    "hidden_size": (
         True,
-        f"hidden states have {after} numbers, the refinement predictor takes {before}: nothing "
-        "can be refined",
-    )
-
-
-def _algorithm(before: str, after: str) -> Difference:
-    return Difference(
-        "algorithm",
+        "hidden states have {after} numbers, the refinement predictor takes {before}: nothing can "
+        "be refined",
+    ),
+    "algorithm": (
         True,
-        f"decoding is by {after}, the bundle was trained with {before}: another algorithm takes "
+        "decoding is by {after}, the bundle was trained with {before}: another algorithm takes "
         "other rounds for the same answer, so every estimate is on a wrong scale",
-    )
-
-
-def _block_size(before: int, after: int) -> Difference:
-    return Difference(
-        "block_size",
+    ),
+    "block_size": (
         True,
-        f"blocks have {after} tokens, the bundle was trained with blocks of {before}: rounds per "
+        "blocks have {after} tokens, the bundle was trained with blocks of {before}: rounds per "
         "block and the hidden mean of the first block are others, so every estimate is wrong",
-    )
-
-
-def _fdfo(before: bool, after: bool) -> Difference:
-    words = {True: "leave a round one by one", False: "wait for the slowest of their batch"}
-    return Difference(
-        "fdfo",
+    ),
+    "fdfo": (
         True,
-        f"finished blocks {words[after]} (fdfo {str(after).lower()}), in the bundle's training "
-        f"they {words[before]}: a request's rounds then depend on its neighbours, or no longer do",
-    )
-
-
-def _budget_tokens(before: int, after: int) -> Difference:
-    effect = "too short" if after > before else "too long"
-    return Difference(
-        "budget_tokens",
+        "first done, first out is {after}, in the bundle's training it was {before}: how long a "
+        "finished block waits for its neighbours changes, and so does what a round counts",
+    ),
+    "budget_tokens": (
         False,
-        f"the output budget is {after} tokens, the bundle was trained with {before}: requests "
-        f"that end by themselves before either are predicted as before, those that reach the "
-        f"smaller one are predicted {effect}",
-    )
-
-
-def _engine(before: str, after: str) -> Difference:
-    return Difference(
-        "engine",
+        "the output budget is {after} tokens, the bundle was trained with {before}: requests that "
+        "end by themselves before either are predicted as before, those that reach the smaller "
+        "one are predicted {too}",
+    ),
+    "engine": (
         False,
-        f"the engine is {after}, the bundle was trained on {before}: both decode by the same "
-        "rules but round differently, so single requests may take other rounds",
-    )
-
-
-def _engine_version(before: str, after: str) -> Difference:
-    return Difference(
-        "engine_version",
+        "the engine is {after}, the bundle was trained on {before}: both decode by the same rules "
+        "but round differently, so single requests may take other rounds",
+    ),
+    "engine_version": (
         False,
-        f"the engine's version is {after}, the bundle was trained on {before}: if decoding "
-        "changed in between, estimates are biased; compare the rounds of a few requests",
-    )
-
-
-def _dtype(before: str, after: str) -> Difference:
-    return Difference(
-        "dtype",
+        "the engine's version is {after}, the bundle was trained on {before}: if decoding changed "
+        "in between, estimates are biased; compare the rounds of a few requests",
+    ),
+    "dtype": (
         False,
-        f"numbers are {after}, the bundle was trained with {before}: rounding differs, so hidden "
+        "numbers are {after}, the bundle was trained with {before}: rounding differs, so hidden "
         "states shift a little and single requests may take other rounds",
-    )
-
-
-def _work_unit(before: str, after: str) -> Difference:
-    return Difference(
-        "work_unit",
+    ),
+    "work_unit": (
         True,
-        f"a round counts {after}, in the bundle {before}: estimates count something else than "
-        "the scheduler does",
-    )
-
-
-_RULES: dict[str, Callable[..., Difference]] = {
-    "architecture": _architecture,
-    "hidden_size": _hidden_size,
-    "algorithm": _algorithm,
-    "block_size": _block_size,
-    "fdfo": _fdfo,
-    "budget_tokens": _budget_tokens,
-    "engine": _engine,
-    "engine_version": _engine_version,
-    "dtype": _dtype,
-    "work_unit": _work_unit,
+        "a round counts {after}, in the bundle {before}: estimates count something else than the "
+        "scheduler does",
+    ),
 }

@@ -53,7 +53,7 @@ def test_differences_that_make_predictions_worse_are_warnings(
         ("algorithm_parameters", {"threshold": 0.95}, ["threshold is 0.95", "with 0.9"]),
         ("algorithm_parameters", {}, ["threshold is not set"]),
         ("block_size", 32, ["32 tokens", "blocks of 16", "every estimate is wrong"]),
-        ("fdfo", False, ["wait for the slowest", "neighbours"]),
+        ("fdfo", False, ["first out is off", "it was on", "neighbours"]),
         ("work_unit", "rounds", ["count something else"]),
     ],
 )
