@@ -18,6 +18,7 @@ import click
 from dwise_predict.cli.diff import diff
 from dwise_predict.cli.inspect import inspect
 from dwise_predict.cli.options import HELP_FLAGS
+from dwise_predict.cli.paper import paper
 from dwise_predict.cli.profile import profile
 from dwise_predict.cli.pull import pull
 from dwise_predict.cli.push import push
@@ -67,7 +68,7 @@ def cli() -> None:
     """Predict the denoising work of block-diffusion language model requests."""
 
 
-for verb in (train, profile, report, simulate, inspect, verify, diff, push, pull, zoo):
+for verb in (train, profile, report, simulate, paper, inspect, verify, diff, push, pull, zoo):
     cli.add_command(verb)
 
 

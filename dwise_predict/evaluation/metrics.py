@@ -10,12 +10,6 @@ from dwise_predict.bundle.metrics import (
     RoundsSummary,
     SurvivalMetrics,
 )
-from dwise_predict.evaluation.rank import (
-    mean_absolute_error,
-    median_ratio,
-    spearman,
-    spearman_within,
-)
 from dwise_predict.evaluation.survival import (
     concordance_index,
     d_calibration,
@@ -24,6 +18,12 @@ from dwise_predict.evaluation.survival import (
 )
 from dwise_predict.predictors.examples import Examples
 from dwise_predict.predictors.refiner import Refiner
+from dwise_predict.rank import (
+    mean_absolute_error,
+    median_ratio,
+    spearman,
+    spearman_within,
+)
 from dwise_predict.recipe import Duration
 
 _MIN_D_CALIBRATION = 50

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dwise_predict.bundle.metrics import HeldOut, Transfer
-from dwise_predict.evaluation.rank import spearman, spearman_within
 from dwise_predict.predictors.admission import AdmissionPredictor, fit_admission
 from dwise_predict.predictors.examples import Examples
 from dwise_predict.predictors.features import feature_matrix
 from dwise_predict.predictors.fitting import MIN_PROMPTS, expected_remaining, fit_refiner
 from dwise_predict.predictors.refiner import Refiner
 from dwise_predict.progress import SILENT, Progress
+from dwise_predict.rank import spearman, spearman_within
 from dwise_predict.recipe import PredictorSettings
 
 

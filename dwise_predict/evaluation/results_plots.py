@@ -13,7 +13,7 @@ import numpy.typing as npt
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from dwise_predict.simulation.timeline import IDLE, PROMPT, Timeline
 
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 _PROMPT, _DENOISING, _IDLE = "#d97706", "#2f7fd6", "#eceff3"
 # Told apart with any colour vision (Okabe and Ito); more runs than colours repeat them dashed.
 _COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-_LABELLED_REQUESTS = 12
+_LETTERS = "ABCDEFGHIJKL"
 _STYLE: Any = {
     "text.parse_math": False,
     "svg.fonttype": "none",
@@ -103,10 +103,10 @@ def latency_bars(runs: Sequence[tuple[str, float, float]]) -> bytes:
         return _svg(figure)
 
 
-def round_timeline(panels: Sequence[Panel], names: Sequence[str]) -> bytes:
+def round_timeline(panels: Sequence[Panel]) -> bytes:
     """What every slot of consecutive rounds holds, one panel per run.
 
-    ``names`` [N] of the requests are written into the slots where there are few of them.
+    A few requests are told apart by letters, in their order in the workload.
     """
     colours = ListedColormap([_IDLE, _PROMPT, _DENOISING])
     rows = sum(min(max(p.state.shape[0] / 14, 1.1), 3.2) + 0.62 for p in panels)
@@ -122,11 +122,12 @@ def round_timeline(panels: Sequence[Panel], names: Sequence[str]) -> bytes:
             )  # fmt: skip
             axes.set_title(_title(shown))
             axes.set_ylabel("slot")
-            if len(names) <= _LABELLED_REQUESTS:
-                for slot, column in np.argwhere(shown.held >= 0):
-                    name = names[shown.held[slot, column]]
+            axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+            if shown.held.max() < len(_LETTERS):
+                for slot, column in _stretches(shown.held):
+                    letter = _LETTERS[shown.held[slot, column]]
                     place = (shown.first + column, slot + 1)
-                    axes.annotate(name, place, ha="center", va="center", fontsize=8, color="white")
+                    axes.annotate(letter, place, ha="center", va="center", color="white")
         grid[-1].set_xlabel("round")
         keys = (("prompt block", _PROMPT), ("denoising", _DENOISING), ("idle", _IDLE))
         figure.legend(
@@ -135,6 +136,12 @@ def round_timeline(panels: Sequence[Panel], names: Sequence[str]) -> bytes:
             ncols=len(keys),
         )
         return _svg(figure)
+
+
+def _stretches(held: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    """Slot and column, [n, 2], where a request begins to hold a slot."""
+    before = np.pad(held, ((0, 0), (1, 0)), constant_values=-1)[:, :-1]
+    return np.argwhere((held >= 0) & (held != before))
 
 
 def _title(shown: Panel) -> str:

@@ -93,7 +93,13 @@ class NoisyOracle:
     correlation: float
     refined_correlation: float | None = None
     seed: int = 0
-    name: str = "noisy_oracle"
+
+    @property
+    def name(self) -> str:
+        """With the correlations."""
+        later = self.refined_correlation
+        refined = "" if later is None else f", refined {later:g}"
+        return f"noisy oracle, correlation {self.correlation:g}{refined}"
 
     def predict(self, workload: SimulatedWorkload, target: Target) -> Predictions:
         """Disturbed rounds or output tokens."""

@@ -22,7 +22,8 @@ class SimulatedWorkload:
     profile contract. ``output_tokens`` serve policies that rank by output length.
 
     ``prefill_chunk`` is the number of blocks of a prompt that one slot of one round processes
-    together: 1 in SGLang's dLLM path, None for whole prompts in one pass (DiffusionGemma).
+    together: 1 in SGLang's dLLM path, None for whole prompts in one pass, the tokens of an
+    incomplete last block included, because the output has a block of its own (DiffusionGemma).
     """
 
     block_size: int
@@ -58,8 +59,10 @@ class SimulatedWorkload:
 
     @property
     def prompt_blocks(self) -> IntArray:
-        """Whole prompt blocks, int64 [N]."""
+        """Prompt blocks to prefill, int64 [N]."""
         size = self.block_size
+        if self.prefill_chunk is None:
+            return -(-self.prompt_tokens // size)
         return np.array([prefill_blocks(int(t), size) for t in self.prompt_tokens], dtype=np.int64)
 
     @property

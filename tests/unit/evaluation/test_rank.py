@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata, spearmanr
 
-from dwise_predict.evaluation.rank import (
+from dwise_predict.rank import (
     mean_absolute_error,
     median_ratio,
     ranks,

@@ -1,0 +1,1 @@
+"""The paper's evaluation, replayed: its workload, its predictors emulated, its tables compared."""
