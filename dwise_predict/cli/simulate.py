@@ -106,9 +106,10 @@ class _InOrder(click.Command):
 @click.option("--rate", type=float, help="Requests a second of the poisson arrivals.")
 @click.option(
     "--cost",
-    metavar="BASE,SLOT,KV|fitted",
-    help="Time of a round in ms: BASE + SLOT * slots + KV * cached tokens.  [default: fitted to "
-    "the profile's rounds, else 10,0.41,0.00096, near the paper's LLaDA2.1-mini]",
+    metavar="BASE,SLOT,KV[,RESIDENT]|fitted",
+    help="Time of a round in ms: BASE + SLOT * slots + KV * cached tokens + RESIDENT * residents.  "
+    "[default: fitted to the profile's rounds, else 10,0.41,0.00096, near the paper's "
+    "LLaDA2.1-mini]",
 )
 @click.option(
     "--predictor",

@@ -252,16 +252,17 @@ def _cost(flag: str | None, profile: Profile | None) -> tuple[RoundCost, str]:
             f"relative error {fit.median_error:.1%} at the median, {fit.p90_error:.1%} at p90"
         )
     try:
-        base, slot, kv = (float(part) for part in flag.split(","))
-    except ValueError as error:
+        parts = [float(part) for part in flag.split(",")]
+        cost = RoundCost(*parts)
+    except (ValueError, TypeError) as error:
         raise SimulationError(
-            f"--cost {flag}: expected BASE,SLOT,KV in ms, for example 10,0.41,0.00096, or fitted"
+            f"--cost {flag}: expected BASE,SLOT,KV or BASE,SLOT,KV,RESIDENT in ms, for example "
+            "10,0.41,0.00096, or fitted"
         ) from error
-    if not all(math.isfinite(x) and x >= 0 for x in (base, slot, kv)) or base + slot == 0:
+    if not all(math.isfinite(part) and part >= 0 for part in parts) or not cost.round_ms(1, 0):
         raise SimulationError(
             f"--cost {flag}: no part may be negative, and BASE or SLOT must be positive"
         )
-    cost = RoundCost(base, slot, kv)
     return cost, f"{_formula(cost)}, as given"
 
 
@@ -269,7 +270,7 @@ def _formula(cost: RoundCost) -> str:
     return (
         f"{cost.base_ms:.4g} ms + {cost.slot_ms:.4g} ms a slot + {cost.kv_ms * 1000:.4g} us a "
         "KV token"
-    )
+    ) + (f" + {cost.resident_ms:.4g} ms a resident" if cost.resident_ms else "")
 
 
 def _prefill_chunk(flag: str) -> int | None:

@@ -95,7 +95,7 @@ def latency_table(cases: tuple[Case, ...], summaries: Mapping[str, Summary]) -> 
 def rounds_table(cases: tuple[Case, ...], summaries: Mapping[str, Summary]) -> Table:
     """What the rounds looked like, one line per case."""
     table = _table(
-        "run", "rounds", "prompt-only", "of the time", "slots filled", "preemptions/request"
+        "run", "rounds", "prompt-only", "of the time", "slots filled", "preemptions / request"
     )  # fmt: skip
     for case in cases:
         summary = summaries[case.label]
@@ -194,13 +194,12 @@ def _plots(
         )
         for label, run in results.items()
     ]
-    names = simulation.source.facts["request_id"].to_pylist()
     return {
         "latency_cdf.svg": plots.latency_cdf(list(latencies.items())),
         "latency_bars.svg": plots.latency_bars(
             [(label, latency.p50, latency.p99) for label, latency in percentiles.items()]
         ),
-        "rounds.svg": plots.round_timeline(panels, names),
+        "rounds.svg": plots.round_timeline(panels),
     }
 
 

@@ -154,6 +154,8 @@ def test_former_before_the_first_policy_is_for_all(tmp_path: Path) -> None:
         (["--synthetic", "9", "--policy", "fcfs", "--rate", "3"], ["--rate is for poisson"]),
         (["--synthetic", "9", "--policy", "fcfs", "--arrival", "trace"], ["needs --trace FILE"]),
         (["--synthetic", "9", "--policy", "fcfs", "--cost", "1,2"], ["expected BASE,SLOT,KV"]),
+        (["--synthetic", "9", "--policy", "fcfs", "--cost", "1,2,3,4,5"], ["expected BASE"]),
+        (["--synthetic", "9", "--policy", "fcfs", "--cost", "1,2,x"], ["expected BASE"]),
         (["--synthetic", "9", "--policy", "fcfs", "--cost", "0,0,1"], ["must be positive"]),
         (["--synthetic", "9", "--policy", "fcfs", "--cost", "nan,1,1"], ["may be negative"]),
         (["--synthetic", "9", "--policy", "fcfs", "--cost", "fitted"], ["needs --profile"]),
