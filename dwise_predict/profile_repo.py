@@ -67,10 +67,21 @@ def push_profile(
 ) -> Commit:
     """Publish the files of :func:`repo_files` in one commit.
 
+    Prompts that an earlier commit published are taken away unless they are published again.
+
     Raises:
         HubError: the Hub refuses or cannot be reached.
     """
-    return upload(repo, "dataset", files, message, private=private, branch=branch, token=token)
+    return upload(
+        repo,
+        "dataset",
+        files,
+        message,
+        private=private,
+        branch=branch,
+        token=token,
+        remove=[PROMPTS_TABLE] if PROMPTS_TABLE not in files else [],
+    )
 
 
 def fetch_profile(address: Address, access: Access) -> Snapshot:

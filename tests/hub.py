@@ -348,6 +348,8 @@ class _Handler(BaseHTTPRequestHandler):
                 if value["oid"] not in self.state.lfs:
                     raise _Refusal(400, message=f"LFS object {value['oid']} is missing")
                 files[value["path"]] = self.state.lfs[value["oid"]]
+            elif item["key"] == "deletedFile":
+                del files[value["path"]]
         sha = repo.commit(branch, files)
         prefix = "datasets/" if kind == "datasets" else ""
         url = f"{self.state.url}/{prefix}{name}/commit/{sha}"

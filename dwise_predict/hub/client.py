@@ -130,15 +130,17 @@ def upload(
     private: bool | None = None,
     branch: str | None = None,
     token: str | bool | None = None,
+    remove: Sequence[str] = (),
 ) -> Commit:
     """Publish files in one commit; repository and branch are made where missing.
 
-    Large files that a broken try has already uploaded are not sent again.
+    Large files that a broken try has already uploaded are not sent again. Files called as in
+    ``remove`` that an earlier commit left are taken away in the same commit.
 
     Raises:
         HubError: the Hub refuses or cannot be reached.
     """
-    from huggingface_hub import CommitOperationAdd, HfApi, get_token
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
 
     address = Address(repo, branch)
     _check_address(address)
@@ -151,12 +153,14 @@ def upload(
         api.create_repo(repo, repo_type=kind, private=private, exist_ok=True)
         if branch is not None:
             api.create_branch(repo, repo_type=kind, branch=branch, exist_ok=True)
-        additions = [
+        operations: list[CommitOperationAdd | CommitOperationDelete] = [
             CommitOperationAdd(path_in_repo=name, path_or_fileobj=content)
             for name, content in files.items()
         ]
+        present = api.list_repo_files(repo, repo_type=kind, revision=branch) if remove else []
+        operations += [CommitOperationDelete(name) for name in remove if name in present]
         done = api.create_commit(
-            repo, additions, commit_message=message, repo_type=kind, revision=branch
+            repo, operations, commit_message=message, repo_type=kind, revision=branch
         )
     return Commit(str(done.commit_url), str(done.oid))
 

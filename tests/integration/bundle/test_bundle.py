@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 from dwise_predict.bundle import PredictorBundle
 from dwise_predict.bundle.privacy import private_finding, public_command
 from dwise_predict.bundle.schema import FILES, config_bytes
-from dwise_predict.errors import BundleError
+from dwise_predict.errors import BundleError, IncompatibleBundleError
 from dwise_predict.recipe import PredictorSettings, RefinerSettings
 from dwise_predict.training import train_bundle
 from tests import corruption
@@ -71,6 +71,22 @@ def test_the_calibration_map_is_restored(made: Path) -> None:
     assert bundle.config.calibration is not None
     remaining = bundle.refiner(UNSEEN.hidden, UNSEEN.prompt_tokens, UNSEEN.budget_tokens)
     assert (remaining.mean() != remaining.mean(calibrated=False)).any()
+
+
+def test_a_bundle_of_something_else_is_refused(
+    made: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fingerprint = PredictorBundle.load(made).config.fingerprint
+    other = fingerprint.model_copy(update={"block_size": 4})
+    similar = fingerprint.model_copy(update={"dtype": "bfloat16"})
+    with caplog.at_level("WARNING"):
+        for open_bundle in (PredictorBundle.load, PredictorBundle.from_pretrained):
+            with pytest.raises(IncompatibleBundleError, match="blocks have 4 tokens"):
+                open_bundle(made, target=other)
+            assert open_bundle(made, target=fingerprint).check(other).level == "incompatible"
+        assert caplog.text == ""
+        PredictorBundle.load(made, target=similar)
+    assert "numbers are bfloat16, the bundle was trained with float32" in caplog.text
 
 
 def test_admission_alone_needs_neither_torch_nor_lightgbm(made: Path) -> None:

@@ -73,6 +73,16 @@ def test_prompts_are_published_when_asked_for_and_belong_to_the_profile(tmp_path
         repo_files(folder, wrong)
 
 
+def test_prompts_do_not_stay_behind(hub: Hub, tmp_path: Path) -> None:
+    prompts = small_workload(12)
+    folder = _profile_of(prompts, tmp_path / "profile")
+    push_profile(repo_files(folder, prompts), REPO, "with prompts")
+    repo = hub.repo(REPO, "datasets")
+    assert "prompts.parquet" in repo.commits[repo.branches["main"]]
+    push_profile(repo_files(folder, None), REPO, "without")
+    assert "prompts.parquet" not in repo.commits[repo.branches["main"]]
+
+
 def _profile_of(prompts: list[Request], folder: Path) -> Path:
     """A profile whose requests are these prompts."""
     examples = synthetic_examples(len(prompts), seed=3, hidden=4)
