@@ -22,6 +22,8 @@ from dwise_predict.simulation.run import simulate
 from dwise_predict.simulation.timeline import Timeline
 
 _TIMELINE_ROUNDS = 90
+_LONG_S = 1000.0
+"""From here on seconds are told without decimals."""
 
 
 def run(simulation: Simulation, progress: Progress) -> None:
@@ -171,7 +173,8 @@ def _table(*columns: str) -> Table:
 
 
 def _with_factor(ours: float, base: float) -> str:
-    return f"{ours:.4g} {base / ours:.2f}×"
+    seconds = f"{ours:.4g}" if ours < _LONG_S else f"{ours:.0f}"
+    return f"{seconds} {base / ours:.2f}×"
 
 
 def _plots(

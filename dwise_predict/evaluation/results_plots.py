@@ -22,6 +22,7 @@ Floats = npt.NDArray[np.float64]
 _PROMPT, _DENOISING, _IDLE = "#d97706", "#2f7fd6", "#eceff3"
 # Told apart with any colour vision (Okabe and Ito); more runs than colours repeat them dashed.
 _COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+_CURVE_POINTS = 1000
 _LETTERS = "ABCDEFGHIJKL"
 _STYLE: Any = {
     "text.parse_math": False,
@@ -73,8 +74,9 @@ def latency_cdf(runs: Sequence[tuple[str, Floats]]) -> bytes:
         figure = Figure(figsize=(7.2, 4.2))
         axes = figure.subplots()
         for place, (label, seconds) in enumerate(runs):
-            ordered = np.sort(seconds)
-            shares = np.arange(1, len(ordered) + 1) / len(ordered)
+            n = len(seconds)
+            shown = np.unique(np.linspace(0, n - 1, _CURVE_POINTS).round().astype(np.int64))
+            ordered, shares = np.sort(seconds)[shown], (shown + 1) / n
             axes.step(ordered, shares, where="post", lw=1.8, label=label, **_line(place))
         axes.set(xscale="log", ylim=(0, 1.01), xlabel="latency (s)", title="Request latency")
         axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,14 +15,19 @@ class Timeline:
     """Records rounds; pass :meth:`record` to ``replay`` as ``on_round``."""
 
     def __init__(self) -> None:
-        self._rounds: list[tuple[Sequence[int], Sequence[bool]]] = []
+        # Flat arrays: a replay may have a million rounds.
+        self._requests = array("q")
+        self._prompt = array("b")
+        self._ends = array("q", [0])
 
     def __len__(self) -> int:
-        return len(self._rounds)
+        return len(self._ends) - 1
 
     def record(self, requests: Sequence[int], prompt: Sequence[bool]) -> None:
         """Note the requests of the next round, and which of them process a prompt block."""
-        self._rounds.append((requests, prompt))
+        self._requests.extend(requests)
+        self._prompt.extend(prompt)
+        self._ends.append(len(self._requests))
 
     def grid(
         self, start: int, stop: int, slots: int
@@ -34,11 +40,13 @@ class Timeline:
             ``IDLE``, ``PROMPT`` or ``DENOISING``, int8 [slots, rounds], and the request in each
             slot, int64 [slots, rounds], -1 in idle ones.
         """
-        rounds = self._rounds[start:stop]
-        state = np.full((slots, len(rounds)), IDLE, dtype=np.int8)
-        held = np.full((slots, len(rounds)), -1, dtype=np.int64)
+        columns = range(start, min(stop, len(self)))
+        state = np.full((slots, len(columns)), IDLE, dtype=np.int8)
+        held = np.full((slots, len(columns)), -1, dtype=np.int64)
         slot_of: dict[int, int] = {}
-        for column, (requests, prompt) in enumerate(rounds):
+        for column, index in enumerate(columns):
+            inside = slice(self._ends[index], self._ends[index + 1])
+            requests, prompt = self._requests[inside], self._prompt[inside]
             running = set(requests)
             slot_of = {request: slot for request, slot in slot_of.items() if request in running}
             free = iter(sorted(set(range(slots)) - set(slot_of.values())))
