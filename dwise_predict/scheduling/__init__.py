@@ -2,7 +2,7 @@
 
 from dwise_predict.scheduling.build import FormerName, build_scheduler, fcfs_scheduler
 from dwise_predict.scheduling.cost import RoundCost
-from dwise_predict.scheduling.formers import Counters
+from dwise_predict.scheduling.formers import Counters, LeanFill
 from dwise_predict.scheduling.policies import Policy
 from dwise_predict.scheduling.policies.registry import POLICIES, make_policy
 from dwise_predict.scheduling.protocol import Plan, Scheduler, plan_faults
@@ -28,6 +28,7 @@ __all__ = [
     "Event",
     "Finished",
     "FormerName",
+    "LeanFill",
     "Plan",
     "Policy",
     "PromptBlockProcessed",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from dwise_predict.scheduling.formers import PrefillFirst, Ranked
+from dwise_predict.scheduling.formers import LeanFill, PrefillFirst, Ranked
 from dwise_predict.scheduling.policies import Fcfs, Policy
 from dwise_predict.scheduling.residency import ResidencyLimits
 from dwise_predict.scheduling.round_scheduler import RoundScheduler
@@ -19,16 +19,17 @@ def build_scheduler(
     limits: ResidencyLimits,
     hysteresis: float = 0.0,
     held_rows: bool = False,
+    lean: LeanFill | None = None,
 ) -> RoundScheduler:
     """A scheduler with ``former`` for batches.
 
     ``prefill_first`` (:class:`PrefillFirst`) is SGLang's: policies that never displace then have
     as many residents as slots and no reservations, whatever ``limits`` say. ``mixed_phase`` is
     Algorithm 1, ``single_phase`` the same with rounds of one phase (both :class:`Ranked`, which
-    alone knows ``hysteresis``).
+    alone knows ``hysteresis`` and ``lean``).
     """
     if former != "prefill_first":
-        return RoundScheduler(policy, Ranked(limits, former == "mixed_phase", hysteresis))
+        return RoundScheduler(policy, Ranked(limits, former == "mixed_phase", hysteresis, lean))
     if not policy.preemptive:
         limits = replace(limits, multiplier=1, kv_tokens=None)
     return RoundScheduler(policy, PrefillFirst(limits, held_rows))

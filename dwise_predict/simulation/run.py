@@ -15,6 +15,7 @@ from dwise_predict.results import Conditions, Results, requests_table, summarise
 from dwise_predict.results.records import ESTIMATES, ROUNDS_SCHEMA, TIMES
 from dwise_predict.scheduling import (
     FormerName,
+    LeanFill,
     ResidencyLimits,
     RoundCost,
     RoundScheduler,
@@ -29,15 +30,16 @@ from dwise_predict.simulation.timeline import Timeline
 from dwise_predict.simulation.workload import FloatArray, SimulatedWorkload
 
 ENGINE = "simulator"
-HYSTERESIS, HELD_ROWS = "hysteresis", "held_rows"
+HYSTERESIS, LEAN, HELD_ROWS = "hysteresis", "lean", "held_rows"
 
 
 @dataclass(frozen=True)
 class Setup:
     """A policy on a batch former.
 
-    ``options`` are the policy's, and the former's: ``hysteresis`` (formers that rank) and
-    ``held_rows`` (``prefill_first``), see :func:`~dwise_predict.scheduling.build_scheduler`.
+    ``options`` are the policy's, and the former's: ``hysteresis`` and ``lean``, the factor of
+    :class:`~dwise_predict.scheduling.LeanFill` (formers that rank), and ``held_rows``
+    (``prefill_first``), see :func:`~dwise_predict.scheduling.build_scheduler`.
     """
 
     policy: str
@@ -53,15 +55,19 @@ class Setup:
         options = dict(self.options)
         hysteresis: float = _value(float, options, HYSTERESIS, 0.0)
         held_rows: bool = _value(bool, options, HELD_ROWS, False)
-        if hysteresis and self.former == "prefill_first":
-            raise SimulationError("hysteresis is for the formers mixed_phase and single_phase")
+        factor: float | None = _value(float | None, options, LEAN, None)
+        if self.former == "prefill_first" and (hysteresis or factor is not None):
+            raise SimulationError(
+                "hysteresis and lean are for the formers mixed_phase and single_phase"
+            )
         if held_rows and self.former != "prefill_first":
             raise SimulationError("held_rows is for the former prefill_first")
         if options.get("unit") == "time":
             options = {"cost": cost, "block_size": limits.block_size} | options
         try:
             policy = make_policy(self.policy, options)
-            return build_scheduler(policy, self.former, limits, hysteresis, held_rows)
+            lean = None if factor is None else LeanFill(cost, limits.block_size, factor)
+            return build_scheduler(policy, self.former, limits, hysteresis, held_rows, lean)
         except ValueError as error:
             raise SimulationError(str(error)) from error
 
@@ -157,7 +163,7 @@ def check_kv(workload: SimulatedWorkload, limits: ResidencyLimits) -> None:
         )
 
 
-def _value(kind: type[Any], options: dict[str, object], name: str, default: object) -> Any:
+def _value(kind: Any, options: dict[str, object], name: str, default: object) -> Any:
     try:
         return TypeAdapter(kind).validate_python(options.pop(name, default))
     except ValidationError as error:

@@ -6,6 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 
 from dwise_predict.scheduling.formers.base import Counters
+from dwise_predict.scheduling.formers.lean import LeanFill
 from dwise_predict.scheduling.formers.prefill_first import left_out
 from dwise_predict.scheduling.formers.queue import RequestQueue
 from dwise_predict.scheduling.protocol import Plan
@@ -26,6 +27,7 @@ class Ranked:
 
     ``hysteresis`` h makes displacing harder: the priority of a request of the last round counts
     as smaller by the share h. Overdue requests, which wait for each other, are left alone.
+    ``lean`` may leave slots empty (:class:`LeanFill`).
 
     Only requests of the last round move by themselves, so they alone are sorted in each round.
     Waiting and paused requests lie in sorted queues: apart from the logarithm in a change, a
@@ -33,13 +35,18 @@ class Ranked:
     """
 
     def __init__(
-        self, limits: ResidencyLimits, mixed: bool = True, hysteresis: float = 0.0
+        self,
+        limits: ResidencyLimits,
+        mixed: bool = True,
+        hysteresis: float = 0.0,
+        lean: LeanFill | None = None,
     ) -> None:
         if not 0 <= hysteresis < 1:
             raise ValueError(f"hysteresis must be at least 0 and below 1, not {hysteresis}")
         self.limits = limits
         self.mixed = mixed
         self.hysteresis = hysteresis
+        self.lean = lean
         self._waiting = RequestQueue()
         self._paused = RequestQueue()
         self._running: dict[str, RequestState] = {}
@@ -92,6 +99,9 @@ class Ranked:
             state.residency = Residency.RUNNING
             self._running[state.request_id] = state
             insort(ranked, key)
+        if self.lean is not None:
+            present = len(self._waiting) + len(paused) + len(ranked)
+            slots = self.lean.slots([self._running[key[3]] for key in ranked[:slots]], present)
         displaced = ranked[slots:]
         for key in displaced:
             state = self._running.pop(key[3])
