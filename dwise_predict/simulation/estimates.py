@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from dwise_predict.errors import SimulationError
+from dwise_predict.rank import ranks
 from dwise_predict.simulation.predictions import Predictions, Reestimate
 from dwise_predict.simulation.workload import FloatArray, IntArray, SimulatedWorkload
 
@@ -147,7 +148,7 @@ def disturbed(truth: IntArray, correlation: float, rng: np.random.Generator) -> 
     score = np.empty(n)
     score[order] = np.sort(rng.normal(size=n))
     ordered = np.sort(truth).astype(np.float64)
-    true_ranks = mean_ranks(truth)
+    true_ranks = ranks(truth)
 
     def deal(share: float) -> FloatArray:
         estimates = np.empty(n)
@@ -156,7 +157,7 @@ def disturbed(truth: IntArray, correlation: float, rng: np.random.Generator) -> 
         return estimates
 
     def reached(estimates: FloatArray) -> float:
-        return float(np.corrcoef(mean_ranks(estimates), true_ranks)[0, 1])
+        return float(np.corrcoef(ranks(estimates), true_ranks)[0, 1])
 
     low, high = -1.0, 1.0
     for _ in range(50):
@@ -172,14 +173,6 @@ def disturbed(truth: IntArray, correlation: float, rng: np.random.Generator) -> 
             f"most near {correlation}: take more requests, another correlation or seed"
         )
     return found
-
-
-def mean_ranks(values: IntArray | FloatArray) -> FloatArray:
-    """Ranks from 1, float64 [n]; equal values share the mean of their ranks."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    ranks: FloatArray = (last - (counts - 1) / 2)[inverse]
-    return ranks
 
 
 def tokens_left(workload: SimulatedWorkload, factor: FloatArray) -> Reestimate:
