@@ -293,7 +293,8 @@ class _Handler(BaseHTTPRequestHandler):
         with self.state.lock:
             known = (kind, name) in self.state.repos
             if not known:
-                repo = Repo(private=asked.get("visibility") == "private")
+                hidden = asked.get("visibility") == "private" or asked.get("private")
+                repo = Repo(private=bool(hidden))
                 repo.commit("main", {".gitattributes": b"*.safetensors filter=lfs\n"})
                 self.state.repos[(kind, name)] = repo
         self._json({"url": url, "name": name}, 409 if known else 200)

@@ -43,6 +43,6 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
         template = served.url + "/{repo_id}/resolve/{revision}/{filename}"
         monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True, raising=False)
         monkeypatch.setenv("HF_TOKEN", "ann-token")
         yield served
