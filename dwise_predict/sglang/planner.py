@@ -1,0 +1,199 @@
+"""Scheduling mode: the package's scheduler decides, SGLang's own methods carry it out."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dwise_predict.errors import EngineError
+from dwise_predict.scheduling import (
+    Arrived,
+    DenoisingRoundProcessed,
+    Estimated,
+    Event,
+    Finished,
+    Plan,
+    PromptBlockProcessed,
+    ResidencyLimits,
+    build_scheduler,
+    make_policy,
+)
+from dwise_predict.sglang import compat
+from dwise_predict.sglang.activation import Activation
+from dwise_predict.sglang.metrics import Counts
+from dwise_predict.sglang.requests import Tracked
+
+_log = logging.getLogger(__name__)
+
+
+class RankMismatchError(EngineError):
+    """Tensor-parallel ranks planned different rounds: going on would mix up requests."""
+
+
+class Planner:
+    """Tells the scheduler what happened, and has each round formed as it decides.
+
+    Everything it decides from is the same on every tensor-parallel rank: the order of arrival,
+    tokens, and predictions (refined ones are taken from rank 0).
+    """
+
+    def __init__(
+        self, activation: Activation, scheduler: Any, tracked: Mapping[str, Tracked], counts: Counts
+    ) -> None:
+        settings = activation.settings
+        assert settings is not None
+        self._scheduler = scheduler
+        self._tracked = tracked
+        self._counts = counts
+        self._bundle = activation.bundle
+        self._check_ranks = settings.check_ranks
+        self._events: list[Event] = []
+        self._plan = Plan()
+        rows = scheduler.req_to_token_pool.size
+        self.limits = ResidencyLimits(
+            slots=activation.slots,
+            block_size=scheduler.dllm_config.block_size,
+            multiplier=max(1, min(settings.resident_multiplier, rows // activation.slots)),
+            kv_tokens=scheduler.max_total_num_tokens,
+        )
+        name, _, curves = settings.policy.partition("-")
+        self._curves = bool(curves)
+        policy = make_policy(name, {"estimate": "residual"} if curves else {})
+        self.core = build_scheduler(policy, "mixed_phase", self.limits)
+
+    def impossible(self, tracked: Tracked) -> str:
+        """Why SGLang could never serve the request; empty when it can."""
+        scheduler = self._scheduler
+        needed = (
+            tracked.prompt_tokens
+            + tracked.budget_tokens
+            + self.limits.block_size
+            + scheduler.page_size
+        )
+        if needed < scheduler.max_total_num_tokens:
+            return ""
+        return (
+            f"prompt and max_new_tokens need {needed} tokens of KV cache, this server has "
+            f"{scheduler.max_total_num_tokens}"
+        )
+
+    def arrived(self, request_id: str, tracked: Tracked) -> None:
+        """Estimate a request and tell the scheduler."""
+        tracked.estimate = self._admission(tracked)
+        # A request over the share of the pool that may be reserved takes all of it: it runs alone.
+        most = (int(self.limits.pool_blocks) - self.limits.slack_blocks) * self.limits.block_size
+        prompt_tokens = min(tracked.prompt_tokens, most - 1)
+        self._events.append(
+            Arrived(
+                request_id=request_id,
+                arrival_s=float(tracked.order),
+                prompt_tokens=prompt_tokens,
+                prompt_blocks=tracked.prompt_blocks,
+                budget_tokens=min(tracked.budget_tokens, most - prompt_tokens),
+                estimate=tracked.estimate,
+            )
+        )
+
+    def departed(self, request_id: str) -> None:
+        """A request finished or was aborted."""
+        self._events.append(Finished(request_id))
+
+    def processed(self, request_id: str, prompt_blocks: int) -> None:
+        """Prompt blocks were processed or found in the prefix cache."""
+        self._events += [PromptBlockProcessed(request_id)] * prompt_blocks
+
+    def denoised(self, request_id: str, block_done: bool) -> None:
+        """An output block had a round."""
+        self._events.append(DenoisingRoundProcessed(request_id, block_done))
+
+    def refined(self, requests: list[Tracked], curves: npt.NDArray[np.float64]) -> None:
+        """Take refined estimates, ``[n, K + 1]``: remaining rounds after t further rounds."""
+        if compat.ranks()[1] > 1:
+            curves = compat.from_first_rank(curves, self._scheduler.tp_cpu_group)
+        for tracked, curve in zip(requests, curves, strict=True):
+            if not math.isfinite(curve[0]):
+                self._counts.fallbacks["refined_not_finite"] += 1
+                continue
+            tracked.refined = float(curve[0])
+            self._counts.refinements += 1
+            residual = curve.tolist() if self._curves else None
+            self._events.append(Estimated(tracked.req.rid, tracked.refined, residual))
+
+    def plan(self) -> None:
+        """Decide the next round and move admitted requests to SGLang's residents."""
+        started = time.perf_counter()
+        scheduler = self._scheduler
+        events, self._events = self._events, []
+        self.core.observe(events)
+        self._plan = plan = self.core.plan(0.0)
+        if self._check_ranks:
+            self._compare(plan)
+        if plan.admit:
+            admitted = set(plan.admit)
+            scheduler.dllm_manager.add_waiting_reqs(
+                [self._tracked[request_id].req for request_id in plan.admit]
+            )
+            scheduler.waiting_queue = [r for r in scheduler.waiting_queue if r.rid not in admitted]
+        self._counts.planning_s.append(time.perf_counter() - started)
+
+    def form(self, adder: Any) -> None:
+        """Fill SGLang's ``adder`` with the planned round."""
+        scheduler = self._scheduler
+        chosen = [self._tracked[request_id] for request_id in self._plan.run]
+        if compat.separate_context(scheduler.dllm_config):
+            contexts = [tracked for tracked in chosen if tracked.req.is_dllm_prefill()]
+            chosen = contexts or chosen
+        # Incoming requests first: SGLang 0.5.20 counts rows that staging ones hold already.
+        for tracked in sorted(chosen, key=lambda tracked: tracked.started):
+            compat.lift_budgets(adder)
+            if tracked.started:
+                adder.add_dllm_staging_req(tracked.req)
+                continue
+            tracked.req.init_next_round_input(scheduler.tree_cache)
+            adder.add_one_req(
+                tracked.req,
+                has_chunked_req=True,
+                truncation_align_size=scheduler.truncation_align_size,
+            )
+            if adder.can_run_list and adder.can_run_list[-1] is tracked.req:
+                tracked.started = True
+            else:
+                # It is tried again as if for the first time.
+                tracked.req.dllm_initialized = False
+                self._counts.fallbacks["not_added"] += 1
+
+    def _admission(self, tracked: Tracked) -> float:
+        """Estimated denoising rounds; where prediction fails, those of a middling answer."""
+        if self._bundle is None:
+            return 0.0
+        try:
+            rounds = self._bundle.admission.rounds(
+                words=tracked.words,
+                newlines=tracked.newlines,
+                prompt_tokens=tracked.prompt_tokens,
+            )
+        except Exception:
+            _log.exception("DWISE: admission prediction failed")
+            rounds = math.nan
+        if math.isnan(tracked.words):
+            self._counts.fallbacks["no_tokenizer"] += 1
+        if math.isfinite(rounds):
+            return rounds
+        self._counts.fallbacks["admission_failed"] += 1
+        return self._bundle.metrics.rounds.p50
+
+    def _compare(self, plan: Plan) -> None:
+        digest = hashlib.blake2b(repr(plan).encode(), digest_size=8).hexdigest()
+        found = compat.gather(digest, self._scheduler.tp_cpu_group)
+        if len(set(found)) > 1:
+            raise RankMismatchError(
+                f"DWISE: the ranks planned different rounds at round {self.core.clock.round}: "
+                f"{', '.join(found)}"
+            )

@@ -1,0 +1,93 @@
+"""What the plugin knows of a request besides SGLang's own object."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dwise_predict.sglang import compat
+from dwise_predict.work import prefill_blocks
+from dwise_predict.workload.schema import newline_count, word_count
+
+
+@dataclass(slots=True)
+class Tracked:
+    """A request from arrival to end. Times are seconds since the scheduler started.
+
+    ``words`` and ``newlines`` are NaN where the server has no tokenizer.
+    ``prompt_blocks_left`` counts prompt blocks neither processed nor found in the prefix cache.
+    ``has_mask``: the prompt holds a literal mask token; ``started``: it was in a round.
+    """
+
+    req: Any
+    order: int
+    arrival_s: float
+    prompt_tokens: int
+    budget_tokens: int
+    words: float
+    newlines: float
+    prompt_blocks: int
+    prompt_blocks_left: int
+    has_mask: bool = False
+    estimate: float = math.nan
+    refined: float = math.nan
+    rounds: int = 0
+    rounds_in_block: int = 0
+    rounds_per_block: list[int] = field(default_factory=list)
+    started: bool = False
+    admitted_s: float | None = None
+    first_round_s: float | None = None
+    first_block_s: float | None = None
+    hidden: npt.NDArray[np.float16] | None = None
+
+
+class Row(NamedTuple):
+    """One slot of a round. ``prefix`` counts the cached tokens that its block attends to."""
+
+    tracked: Tracked
+    prefill: bool
+    first: bool
+    end: int
+    prefix: int
+
+
+def track(req: Any, order: int, now: float, dllm_config: Any, separate: bool) -> Tracked:
+    """Start to track ``req``; ``separate``: its prompt is one pass, whatever its length."""
+    words, newlines = _counts(req)
+    prompt_tokens = len(req.origin_input_ids)
+    blocks = 1 if separate else prefill_blocks(prompt_tokens, dllm_config.block_size)
+    return Tracked(
+        req=req,
+        order=order,
+        arrival_s=now,
+        prompt_tokens=prompt_tokens,
+        budget_tokens=req.sampling_params.max_new_tokens,
+        words=words,
+        newlines=newlines,
+        prompt_blocks=blocks,
+        prompt_blocks_left=blocks,
+        has_mask=dllm_config.mask_id in req.origin_input_ids,
+    )
+
+
+def row_of(tracked: Tracked, separate: bool, context_pass: bool) -> Row:
+    """The slot that the request has in a round that was just formed."""
+    end, prefix = compat.extend_end(tracked.req), compat.prefix_length(tracked.req)
+    prefill = context_pass if separate else end <= tracked.prompt_tokens
+    return Row(tracked, prefill, not prefill and tracked.rounds == 0, end, prefix)
+
+
+def _counts(req: Any) -> tuple[float, float]:
+    """Words and newlines of the prompt's text, special tokens left out.
+
+    SGLang keeps no text of a request, and chat requests bring tokens only: so the tokens are
+    decoded, alike for every way in.
+    """
+    if req.tokenizer is None:
+        return math.nan, math.nan
+    text = req.tokenizer.decode(list(req.origin_input_ids), skip_special_tokens=True)
+    return float(word_count(text)), float(newline_count(text))

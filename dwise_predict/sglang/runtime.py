@@ -1,0 +1,214 @@
+"""The plugin inside one scheduler process: follows every request and every round."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from dwise_predict.sglang import compat
+from dwise_predict.sglang.activation import Activation
+from dwise_predict.sglang.metrics import Counts, Exporter
+from dwise_predict.sglang.planner import Planner
+from dwise_predict.sglang.recorder import Recorder
+from dwise_predict.sglang.requests import Row, Tracked, row_of, track
+from dwise_predict.sglang.tap import HiddenTap
+
+_log = logging.getLogger(__name__)
+
+
+class Runtime:
+    """What the hooks call. Made before the scheduler, whose CUDA graphs capture the tap."""
+
+    def __init__(self, activation: Activation) -> None:
+        assert activation.fingerprint is not None
+        self.activation = activation
+        self.counts = Counts()
+        self.tracked: dict[str, Tracked] = {}
+        self.planner: Planner | None = None
+        self.recorder: Recorder | None = None
+        self.tap: HiddenTap | None = None
+        bundle = activation.bundle
+        if bundle is not None or activation.mode == "profile":
+            self.tap = HiddenTap(
+                activation.fingerprint.block_size,
+                compat.graph_rows(activation.slots),
+                None if bundle is None else bundle.refiner,
+            )
+        self._scheduler: Any = None
+        self._exporter: Exporter | None = None
+        self._rows: list[Row] = []
+        self._arrivals = 0
+        self._origin = time.perf_counter()
+        self._round_s = 0.0
+
+    def attach(self, scheduler: Any) -> None:
+        """Begin to act: ``scheduler`` is complete now."""
+        self._scheduler = scheduler
+        self._block_size = scheduler.dllm_config.block_size
+        self._separate = compat.separate_context(scheduler.dllm_config)
+        settings, fingerprint = self.activation.settings, self.activation.fingerprint
+        assert settings is not None and fingerprint is not None
+        rank = compat.ranks()[0]
+        if self.activation.mode == "schedule":
+            self.planner = Planner(self.activation, scheduler, self.tracked, self.counts)
+        elif settings.profile is not None and rank == 0:
+            self.recorder = Recorder(settings.profile, fingerprint, self.activation.slots)
+        if scheduler.metrics_reporter.enable_metrics:
+            self._exporter = Exporter(self.activation, rank)
+            self._publish(force=True)
+
+    @property
+    def acts(self) -> bool:
+        """Whether there is anything for the hooks to do."""
+        return self.planner is not None or self.recorder is not None
+
+    def fault(self, where: str) -> None:
+        """End the plugin's part after an exception; SGLang's own scheduling goes on from here."""
+        _log.exception("DWISE FAILED while it %s: stock FCFS serves from now on", where)
+        self.counts.fallbacks["fault"] += 1
+        self.activation = replace(self.activation, reason=f"a fault while it {where}, see the log")
+        self.planner = self.recorder = None
+        if self.tap is not None:
+            self.tap.begin_round(())
+
+    def arrived(self, req: Any) -> None:
+        """A request joined the queue; one that could never be served is answered at once."""
+        config = self._scheduler.dllm_config
+        tracked = track(req, self._arrivals, self._now(), config, self._separate)
+        self._arrivals += 1
+        if self.planner is not None:
+            if reason := self.planner.impossible(tracked):
+                compat.refuse(self._scheduler, req, reason)
+                return
+            self.planner.arrived(req.rid, tracked)
+        self.tracked[req.rid] = tracked
+
+    def hold_rows(self, request_id: str, everyone: bool) -> None:
+        """Prepare residents for an abort, see :func:`compat.hold_row`."""
+        for req in self._scheduler.dllm_manager.waiting_queue:
+            if everyone or req.rid.startswith(request_id):
+                compat.hold_row(req, self._scheduler.req_to_token_pool)
+
+    def synchronise(self) -> None:
+        """Notice requests that left without finishing: aborted, timed out."""
+        queues = (self._scheduler.waiting_queue, self._scheduler.dllm_manager.waiting_queue)
+        if sum(map(len, queues)) == len(self.tracked):
+            return
+        present = {req.rid for queue in queues for req in queue}
+        for request_id in [i for i in self.tracked if i not in present]:
+            self._forget(request_id)
+        self._publish(force=not self.tracked)
+
+    def round_started(self, batch: Any) -> None:
+        """A round was formed: remember its rows, and have first rounds pooled."""
+        context_pass = self._separate and not batch.forward_mode.is_dllm_extend()
+        self._rows = [
+            row_of(self.tracked[req.rid], self._separate, context_pass) for req in batch.reqs
+        ]
+        if self.tap is not None:
+            self.tap.begin_round(
+                [
+                    (i, row.tracked.prompt_tokens, row.tracked.budget_tokens)
+                    for i, row in enumerate(self._rows)
+                    if row.first
+                ]
+            )
+        self._round_s = self._now()
+        if self.recorder is not None:
+            for req in self._scheduler.dllm_manager.waiting_queue:
+                tracked = self.tracked[req.rid]
+                if tracked.admitted_s is None:
+                    tracked.admitted_s = self._round_s
+
+    def settle_prompts(self, result: Any) -> None:
+        """Before SGLang commits a round: see :func:`compat.settle_prompt`."""
+        for i, row in enumerate(self._rows):
+            if row.tracked.has_mask and result.accept_length_per_req_cpu[i]:
+                compat.settle_prompt(row.tracked.req, row.end, result.next_token_ids[i])
+
+    def round_finished(self, accepted: Sequence[int] | None) -> None:
+        """The results of the round are committed; ``accepted``: tokens by row, None: all."""
+        rows, now = self._rows, self._now()
+        for i, row in enumerate(rows):
+            self._advance(row, accepted is None or accepted[i] > 0, now)
+        self._first_rounds([i for i, row in enumerate(rows) if row.first])
+        self._count(rows)
+        if self.recorder is not None:
+            self.recorder.round(self._round_s, now, rows, self.counts)
+        for row in rows:
+            if row.tracked.req.finished():
+                self._forget(row.tracked.req.rid, now)
+        self._publish(force=not self.tracked)
+
+    def state(self) -> dict[str, object]:
+        """For ``/server_info``."""
+        core = None if self.planner is None else self.planner.core.counters
+        totals = {**self.counts.totals(core), "fallbacks": dict(self.counts.fallbacks)}
+        return {**self.activation.describe(), **totals}
+
+    def _now(self) -> float:
+        return time.perf_counter() - self._origin
+
+    def _advance(self, row: Row, done: bool, now: float) -> None:
+        tracked, request_id = row.tracked, row.tracked.req.rid
+        if self._separate:
+            left = 0 if not row.prefill or row.end >= tracked.prompt_tokens else 1
+        else:
+            cached = row.end if row.prefill and done else row.prefix
+            left = max(0, tracked.prompt_blocks - cached // self._block_size)
+        # Blocks found in the prefix cache count with the first block that is processed after them.
+        new = tracked.prompt_blocks_left - left
+        tracked.prompt_blocks_left = left
+        if self.planner is not None:
+            self.planner.processed(request_id, new)
+        if row.prefill:
+            return
+        if row.first:
+            tracked.first_round_s = self._round_s
+        tracked.rounds += 1
+        tracked.rounds_in_block += 1
+        if done:
+            tracked.rounds_per_block.append(tracked.rounds_in_block)
+            tracked.rounds_in_block = 0
+            if tracked.first_block_s is None:
+                tracked.first_block_s = now
+        if self.planner is not None:
+            self.planner.denoised(request_id, done)
+
+    def _first_rounds(self, first: list[int]) -> None:
+        if not first or self.tap is None:
+            return
+        if self.recorder is not None:
+            for i, mean in zip(first, self.tap.means(first), strict=True):
+                self._rows[i].tracked.hidden = mean
+            return
+        going_on = [i for i in first if not self._rows[i].tracked.req.finished()]
+        if self.planner is not None and going_on:
+            requests = [self._rows[i].tracked for i in going_on]
+            self.planner.refined(requests, self.tap.residuals(going_on))
+
+    def _forget(self, request_id: str, finished_s: float | None = None) -> None:
+        tracked = self.tracked.pop(request_id)
+        if self.planner is not None:
+            self.planner.departed(request_id)
+            if finished_s is not None:
+                self.counts.ratios(tracked)
+        if self.recorder is not None:
+            self.recorder.request(tracked, self._now() if finished_s is None else finished_s)
+
+    def _count(self, rows: list[Row]) -> None:
+        counts = self.counts
+        counts.rounds += 1
+        counts.prefill_only_rounds += all(row.prefill for row in rows)
+        counts.filled_slots += len(rows)
+        counts.running = len(rows)
+        counts.residents = len(self._scheduler.dllm_manager.waiting_queue)
+        counts.waiting = len(self._scheduler.waiting_queue)
+
+    def _publish(self, force: bool = False) -> None:
+        if self._exporter is not None:
+            core = None if self.planner is None else self.planner.core.counters
+            self._exporter.publish(self.counts, core, force)

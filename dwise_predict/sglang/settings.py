@@ -1,0 +1,107 @@
+"""What the environment variables ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from dwise_predict.errors import EngineError
+from dwise_predict.validation import unknown_name
+
+Mode = Literal["schedule", "profile"]
+PolicyName = Literal["dwise", "dwise-residual", "fcfs", "hrrn", "mlfq"]
+
+VARIABLES = (
+    "DWISE_BUNDLE",
+    "DWISE_MODE",
+    "DWISE_SLOTS",
+    "DWISE_RESIDENT_MULTIPLIER",
+    "DWISE_POLICY",
+    "DWISE_STRICT",
+    "DWISE_PROFILE",
+    "DWISE_CHECK_RANKS",
+)
+
+
+def asked(environment: Mapping[str, str]) -> bool:
+    """Whether any variable asks for the plugin."""
+    names = [name for name in environment if name.startswith("DWISE_")]
+    return bool(names) and environment.get("DWISE_MODE") != "off"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One field per variable; see docs/sglang.md.
+
+    ``slots`` None takes ``--max-running-requests``.
+    """
+
+    mode: Mode
+    bundle: str | None = None
+    slots: int | None = None
+    resident_multiplier: int = 8
+    policy: PolicyName = "dwise"
+    strict: bool = False
+    profile: Path | None = None
+    check_ranks: bool = False
+
+    @property
+    def needs_bundle(self) -> bool:
+        """Whether the policy ranks by predictions."""
+        return self.policy.startswith("dwise")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+        """Read and check all variables.
+
+        Raises EngineError, naming the variable, when one is unknown, out of range or missing.
+        """
+        for name in environment:
+            if name.startswith("DWISE_") and name not in VARIABLES:
+                raise EngineError(unknown_name("variable", name, VARIABLES))
+        bundle = environment.get("DWISE_BUNDLE")
+        profile = environment.get("DWISE_PROFILE")
+        default = "schedule" if profile is None else "profile"
+        settings = cls(
+            mode=_choice(environment, "DWISE_MODE", (*get_args(Mode), "off"), default),
+            bundle=bundle,
+            slots=_count(environment, "DWISE_SLOTS"),
+            resident_multiplier=_count(environment, "DWISE_RESIDENT_MULTIPLIER") or 8,
+            policy=_choice(environment, "DWISE_POLICY", get_args(PolicyName), "dwise"),
+            strict=_flag(environment, "DWISE_STRICT"),
+            profile=None if profile is None else Path(profile),
+            check_ranks=_flag(environment, "DWISE_CHECK_RANKS"),
+        )
+        if settings.mode == "schedule" and settings.needs_bundle and bundle is None:
+            raise EngineError(
+                f"DWISE_POLICY={settings.policy} needs predictions: set DWISE_BUNDLE to a bundle "
+                "(Hub repository or folder), or DWISE_POLICY=fcfs"
+            )
+        if settings.mode == "profile" and profile is None:
+            raise EngineError("DWISE_MODE=profile needs DWISE_PROFILE, the folder to record into")
+        return settings
+
+
+def _choice(environment: Mapping[str, str], name: str, valid: tuple[str, ...], default: str) -> Any:
+    value = environment.get(name, default)
+    if value not in valid:
+        raise EngineError(unknown_name(name, value, valid))
+    return value
+
+
+def _count(environment: Mapping[str, str], name: str) -> int | None:
+    text = environment.get(name)
+    if text is None:
+        return None
+    if not text.isdecimal() or not 0 < int(text) <= 65_536:
+        raise EngineError(f"{name} is {text!r}, expected a whole number from 1 to 65536")
+    return int(text)
+
+
+def _flag(environment: Mapping[str, str], name: str) -> bool:
+    value = environment.get(name, "0")
+    if value not in ("0", "1"):
+        raise EngineError(f"{name} is {value!r}, expected 0 or 1")
+    return value == "1"

@@ -1,0 +1,110 @@
+"""Random requests, aborts and pressure on one in-process scheduler; nothing may leak or be lost.
+
+``python -m tests.e2e.sglang.soak 2000`` is the long run; a short one is a test.
+"""
+
+import random
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from tests.e2e.sglang import environment
+
+MASK = 1
+STATES = ("waiting", "running", "mid-block", "paused", "paused mid-block")
+
+
+def prompts(rng, count):
+    """Token ids and budgets: ordinary, shorter than a block, with the mask id, sharing a prefix."""
+    shared = [rng.randrange(2, 500) for _ in range(64)]
+    for i in range(count):
+        kind = i % 7
+        ids = [rng.randrange(2, 500) for _ in range(rng.randrange(1, 90))]
+        budget = rng.randrange(1, 64)
+        if kind == 1:
+            ids = ids[: rng.randrange(1, 16)]
+        elif kind == 2:
+            ids[rng.randrange(len(ids))] = MASK
+        elif kind == 3:
+            budget = 1
+        elif kind == 4:
+            ids = shared[: rng.choice((48, 64))] + ids[: rng.randrange(0, 8)]
+        elif kind == 5 and i % 21 == 5:
+            budget = rng.choice((900, 1700, 5000))
+        yield f"r{i:05}", ids, budget
+
+
+def soak(engine, count, seed, abort_share=0.4):
+    """Serve ``count`` requests, arriving and aborted at random; returns what became of them."""
+    rng = random.Random(seed)
+    scheduler = engine.scheduler
+    coming = list(prompts(rng, count))
+    doomed = {
+        request_id: rng.choice(STATES) for request_id, *_ in coming if rng.random() < abort_share
+    }
+    seen = Counter()
+    aborted = {}
+    idle = steps = 0
+    while coming or idle < 3:
+        for request_id, ids, budget in coming[-rng.randrange(0, 6) :] if coming else ():
+            engine.submit(request_id, ids, budget)
+            coming.pop()
+        for request_id in [i for i in doomed if i in engine.requests]:
+            request = engine.requests[request_id]
+            if request.finished():
+                del doomed[request_id]
+            elif _state(scheduler, request) == doomed[request_id] and rng.random() < 0.3:
+                seen[doomed.pop(request_id)] += 1
+                aborted[request_id] = request
+                engine.abort(request_id)
+        batch = engine.step()
+        idle = 0 if batch is not None or coming else idle + 1
+        if batch is None and not coming:
+            scheduler.on_idle()
+        steps += 1
+        assert steps < 5_000 + 40 * count, "requests are stuck"
+    unfinished = [
+        request_id
+        for request_id, request in engine.requests.items()
+        if not request.finished() and request_id not in aborted
+    ]
+    assert unfinished == [], unfinished
+    refused = [
+        request_id
+        for request_id, request in engine.requests.items()
+        if request.finished() and request.finished_reason.to_json()["type"] == "abort"
+    ]
+    engine.assert_drained()
+    return {"aborted": dict(seen), "refused": len(refused), "served": len(engine.requests)}
+
+
+def _state(scheduler, request):
+    if request in scheduler.waiting_queue:
+        return "waiting"
+    if request.dllm_incomplete_ids:
+        ran = scheduler.last_batch is not None and request in scheduler.last_batch.reqs
+        return "mid-block" if ran else "paused mid-block"
+    ran = scheduler.last_batch is not None and request in scheduler.last_batch.reqs
+    return "running" if ran else "paused"
+
+
+def main():
+    environment.prepare()
+    import os
+
+    os.environ["DWISE_BUNDLE"] = "tiny"
+    from tests.e2e.sglang.inprocess import Engine, Setting, shut_down
+    from tests.e2e.sglang.workloads import TINY
+
+    count = int(sys.argv[1])
+    for radix in (False, True):
+        with tempfile.TemporaryDirectory() as folder:
+            engine = Engine(Setting(TINY, kv_tokens=2048, radix=radix), Path(folder))
+            print("radix" if radix else "no radix", soak(engine, count, seed=int(radix)))
+            print(engine.internal_state()["dwise"])
+            shut_down()
+
+
+if __name__ == "__main__":
+    main()
