@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from dwise_predict.simulation.arrivals import Pattern
+from dwise_predict.simulation.beyond import Gain
 from dwise_predict.simulation.paper.comparison import Row, closeness
-from dwise_predict.simulation.paper.validation import describe, judge
+from dwise_predict.simulation.paper.validation import describe, judge, number
 
 _STYLES = {"near": "", "middling": "yellow", "far": "red"}
 
 
 def print_comparison(rows: Sequence[Row]) -> None:
     """One table for each of the paper's, and the verdict."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=120)
+    console = _console()
     for name in dict.fromkeys(row.published.table for row in rows):
         table = Table(title=name, title_justify="left")
         table.add_column("figure")
@@ -29,8 +29,8 @@ def print_comparison(rows: Sequence[Row]) -> None:
                 style = "" if row.published.fitted else _STYLES[closeness(row)]
                 table.add_row(
                     describe(row),
-                    f"{row.published.value:g}",
-                    f"{row.ours:.4g}",
+                    number(row.published.value),
+                    number(row.ours),
                     f"{row.ratio:.2f}",
                     "fitted" if row.published.fitted else "",
                     style=style,
@@ -47,3 +47,29 @@ def print_comparison(rows: Sequence[Row]) -> None:
             f"{verdict.ordered_pairs} pairs of runs are ordered by mean latency in the paper, "
             f"{verdict.misordered_pairs} of them the other way round here."
         )
+
+
+def print_gains(found: Mapping[Pattern, Sequence[Gain]]) -> None:
+    """One table an arrival pattern."""
+    console = _console()
+    for arrival, listed in found.items():
+        table = Table(title=arrival, title_justify="left")
+        table.add_column("options")
+        for column in ("mean (s)", "closed", "95% interval", "p99", "worst category's p99"):
+            table.add_column(column, justify="right")
+        for gain in listed:
+            table.add_row(
+                gain.name,
+                f"{gain.mean_s:.1f}",
+                f"{gain.closed:.0%}",
+                f"{gain.closed_low:.0%} to {gain.closed_high:.0%}",
+                f"{gain.p99_ratio:.2f}",
+                f"{gain.worst_p99_ratio:.2f}",
+            )
+        console.print(table)
+    console.print("closed: of the distance in mean latency from the paper's preset to the oracle")
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=120)

@@ -69,7 +69,7 @@ class _InOrder(click.Command):
     "policy_options",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Of the --policy before it, e.g. estimate=residual, or hysteresis, held_rows of its "
+    help="Of the --policy before it, e.g. estimate=residual, or hysteresis, lean, held_rows of its "
     "former. Repeatable.",
 )
 @click.option(

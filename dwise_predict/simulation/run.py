@@ -46,10 +46,13 @@ class Setup:
     former: FormerName
     options: Mapping[str, object] = field(default_factory=dict)
 
-    def scheduler(self, limits: ResidencyLimits, cost: RoundCost) -> RoundScheduler:
+    def scheduler(
+        self, limits: ResidencyLimits, cost: RoundCost, prefill_chunk: int = 1
+    ) -> RoundScheduler:
         """A fresh scheduler.
 
-        ``cost`` is for policies that rank by time and are given no model of their own. Raises
+        ``cost`` is for policies that rank by time and are given no model of their own,
+        ``prefill_chunk`` how many blocks of a prompt the engine processes together. Raises
         SimulationError when an option does not exist or cannot be.
         """
         options = dict(self.options)
@@ -63,10 +66,17 @@ class Setup:
         if held_rows and self.former != "prefill_first":
             raise SimulationError("held_rows is for the former prefill_first")
         if options.get("unit") == "time":
-            options = {"cost": cost, "block_size": limits.block_size} | options
+            told = {
+                "cost": cost,
+                "block_size": limits.block_size,
+                "prefill_chunk": prefill_chunk,
+            }
+            options = told | options
         try:
             policy = make_policy(self.policy, options)
-            lean = None if factor is None else LeanFill(cost, limits.block_size, factor)
+            lean = (
+                None if factor is None else LeanFill(cost, limits.block_size, factor, prefill_chunk)
+            )
             return build_scheduler(policy, self.former, limits, hysteresis, held_rows, lean)
         except ValueError as error:
             raise SimulationError(str(error)) from error
@@ -115,7 +125,7 @@ def simulate(
     """
     workload = source.workload(prefill_chunk)
     check_kv(workload, limits)
-    scheduler = setup.scheduler(limits, cost)
+    scheduler = setup.scheduler(limits, cost, prefill_chunk or 1)
     target = TARGETS[setup.policy]
     predictions = predictor.predict(workload, target)
     replayed = replay(

@@ -22,12 +22,14 @@ class LeanFill:
     by side all finish at the end, one after the other they finish half as late on average.
 
     A ``factor`` above 1 leaves fewer slots empty, which shortens the time to the last request at
-    the expense of the mean.
+    the expense of the mean. ``prefill_chunk`` is the number of blocks of a prompt that are
+    processed together.
     """
 
     cost: RoundCost
     block_size: int
     factor: float
+    prefill_chunk: int = 1
 
     def __post_init__(self) -> None:
         if self.factor <= 0:
@@ -38,8 +40,9 @@ class LeanFill:
         limit = self.factor * self.cost.base_ms * present
         filled, block_ms = 0, 0.0
         for state in ranked:
-            attended = (state.prompt_blocks - state.prefill_left) * self.block_size
-            block_ms += self.cost.block_ms(attended)
+            blocks = self.prefill_chunk if state.prefill_left else 1
+            done = (state.prompt_blocks - state.prefill_left) * self.prefill_chunk
+            block_ms += blocks * self.cost.slot_ms + self.cost.kv_ms * done * self.block_size
             if filled and (filled + 1) * block_ms > limit:
                 break
             filled += 1

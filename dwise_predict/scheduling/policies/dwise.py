@@ -24,7 +24,8 @@ class Dwise(Policy):
       or its Gittins index by rounds done since) instead of falling by one and stopping at zero.
       Requests without a curve keep the clamp.
     - ``unit="time"``: remaining milliseconds by ``cost`` instead of remaining rounds, for blocks
-      of ``block_size`` tokens: a block that attends to many cached tokens counts more.
+      of ``block_size`` tokens: a block that attends to many cached tokens counts more, and so does
+      a prompt chunk of ``prefill_chunk`` blocks where the engine processes several together.
     - ``probe``: quantiles, ascending, of true over estimated rounds at admission. A request
       before its first denoising round is ranked by the Gittins index of "run that round, then
       go on only if it turns out short" (:func:`probe_index`), which favours uncertain requests.
@@ -36,6 +37,7 @@ class Dwise(Policy):
     unit: Literal["rounds", "time"] = "rounds"
     cost: RoundCost | None = None
     block_size: int = 1
+    prefill_chunk: int = 1
     probe: tuple[float, ...] = ()
     aging: float | None = None
 
@@ -66,7 +68,7 @@ class Dwise(Policy):
             prefill, per_round = float(state.prefill_left), 1.0
         else:
             prefill = self._prefill_ms(self.cost, state)
-            per_round = self.cost.block_ms(state.prompt_blocks * self.block_size)
+            per_round = self.cost.block_ms(state.prompt_tokens)
         if self.probe and state.rounds == 0:
             return probe_index(prefill, rounds_left, per_round, self.probe)
         return prefill + rounds_left * per_round
@@ -80,8 +82,9 @@ class Dwise(Policy):
     def _prefill_ms(self, cost: RoundCost, state: RequestState) -> float:
         left = state.prefill_left
         done = state.prompt_blocks - left
-        attended = left * done + left * (left - 1) / 2  # in blocks: the i-th sees i before it
-        return left * cost.slot_ms + cost.kv_ms * attended * self.block_size
+        attended = left * done + left * (left - 1) / 2  # in chunks: the i-th sees i before it
+        chunk_tokens = self.prefill_chunk * self.block_size
+        return left * self.prefill_chunk * cost.slot_ms + cost.kv_ms * attended * chunk_tokens
 
 
 def probe_index(

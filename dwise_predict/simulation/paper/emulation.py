@@ -64,8 +64,13 @@ LEAST_REPEATED = 2.0
 """Rounds; fitted to the 4.9% of requests that reach zero with an estimate every four (Table 6)."""
 
 
-def admission_estimates(workload: SimulatedWorkload, seed: int) -> FloatArray:
-    """Total denoising rounds as estimated from the prompt, float64 [N]."""
+def admission_estimates(
+    workload: SimulatedWorkload, seed: int, within: float | None = None
+) -> FloatArray:
+    """Total denoising rounds as estimated from the prompt, float64 [N].
+
+    ``within`` replaces the rank correlation inside every category: a better predictor.
+    """
     rng = np.random.default_rng([seed, 1])
     rounds, categories = _rounds_and_categories(workload)
     shared = np.isin(categories, SHARED)
@@ -76,9 +81,8 @@ def admission_estimates(workload: SimulatedWorkload, seed: int) -> FloatArray:
         centre = float(np.log(rounds[members]).mean())
         if name in SHARED:
             centre = common + SHRINKAGE * (centre - common)
-        logs[members] = centre + spread * _correlated(
-            rounds[members], ADMISSION_SPEARMAN[name], rng
-        )
+        correlation = ADMISSION_SPEARMAN[name] if within is None else within
+        logs[members] = centre + spread * _correlated(rounds[members], correlation, rng)
     # A regression tree predicts no more than a leaf's mean.
     estimates = np.exp(np.minimum(logs, np.log(np.quantile(rounds, 0.92))))
     scaled: FloatArray = estimates * ADMISSION_RATIO / float(np.median(estimates / rounds))

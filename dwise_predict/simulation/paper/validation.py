@@ -59,6 +59,11 @@ def describe(row: Row) -> str:
     return f"{figure.model}, {figure.arrival}, {figure.run}: {name.replace('_', ' ')}{unit}"
 
 
+def number(value: float) -> str:
+    """A figure to four digits, large ones without an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def write_validation(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Write both files into ``folder``, which is created; returns their paths."""
     records = [
@@ -100,7 +105,7 @@ def _page(rows: Sequence[Row]) -> str:
             if row.published.table == table:
                 note = "fitted" if row.published.fitted else _marks(row)
                 lines.append(
-                    f"| {describe(row)} | {row.published.value:g} | {row.ours:.4g} "
+                    f"| {describe(row)} | {number(row.published.value)} | {number(row.ours)} "
                     f"| {row.ratio:.2f} | {note} |"
                 )
     _, wrong = misorderings(rows)

@@ -139,17 +139,22 @@ def test_a_residual_curve_replaces_counting_down() -> None:
     done=st.integers(0, 12),
     estimate=st.integers(0, 30),
     block_size=st.sampled_from([1, 4, 32]),
+    chunk=st.sampled_from([1, 3]),
 )
 def test_remaining_time_is_the_sum_over_the_blocks_to_come(
-    prompt_blocks: int, done: int, estimate: int, block_size: int
+    prompt_blocks: int, done: int, estimate: int, block_size: int, chunk: int
 ) -> None:
+    """Chunks read the cached tokens once; denoising rounds attend to the whole prompt."""
     cost = RoundCost(base_ms=11.0, slot_ms=0.5, kv_ms=0.001)
     left = max(prompt_blocks - done, 0)
-    policy = Dwise(unit="time", cost=cost, block_size=block_size)
-    cached = list(range(prompt_blocks - left, prompt_blocks)) + [prompt_blocks] * estimate
-    expected = sum(cost.block_ms(blocks * block_size) for blocks in cached)
+    policy = Dwise(unit="time", cost=cost, block_size=block_size, prefill_chunk=chunk)
     asked = state(prompt_blocks, left, estimate=float(estimate))
-    assert policy.priority(asked, CLOCK) == pytest.approx(expected)
+    prefill = sum(
+        chunk * cost.slot_ms + cost.kv_ms * chunks * chunk * block_size
+        for chunks in range(prompt_blocks - left, prompt_blocks)
+    )
+    denoising = estimate * (cost.slot_ms + cost.kv_ms * asked.prompt_tokens)
+    assert policy.priority(asked, CLOCK) == pytest.approx(prefill + denoising)
 
 
 def test_what_a_block_costs_is_the_growth_of_a_round() -> None:
