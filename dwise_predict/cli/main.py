@@ -23,6 +23,7 @@ from dwise_predict.cli.profile import profile
 from dwise_predict.cli.pull import pull
 from dwise_predict.cli.push import push
 from dwise_predict.cli.report import report
+from dwise_predict.cli.serve import serve
 from dwise_predict.cli.simulate import simulate
 from dwise_predict.cli.train import train
 from dwise_predict.cli.verify import verify
@@ -68,7 +69,20 @@ def cli() -> None:
     """Predict the denoising work of block-diffusion language model requests."""
 
 
-for verb in (train, profile, report, simulate, paper, inspect, verify, diff, push, pull, zoo):
+for verb in (
+    train,
+    profile,
+    report,
+    serve,
+    simulate,
+    paper,
+    inspect,
+    verify,
+    diff,
+    push,
+    pull,
+    zoo,
+):
     cli.add_command(verb)
 
 

@@ -122,7 +122,7 @@ def activate(environment: Mapping[str, str], arguments: Any) -> Activation:
 def _slots(settings: Settings, arguments: Any) -> int:
     """Slots of a round; raises EngineError, a sentence each, on arguments that cannot be."""
     refusals = {
-        "add --dllm-fdfo: rounds are planned one by one, without it SGLang runs whole blocks": (
+        "drop --no-dllm-fdfo: rounds are counted one by one, without FDFO whole blocks would run": (
             not arguments.dllm_fdfo
         ),
         "drop --enable-dp-attention: its ranks would have to plan idle rounds together": (

@@ -60,10 +60,10 @@ def start(original: Callable[..., None], self: Any, *args: Any, **kwargs: Any) -
     self._dwise = _current
     try:
         _current.attach(self)
-    except Exception:
+    except Exception as error:
         if decided.settings.strict:
             raise
-        _current.fault("started")
+        _current.fault("started", error)
 
 
 def enqueue(original: Callable[..., None], self: Any, req: Any, is_retracted: bool = False) -> None:
@@ -128,8 +128,8 @@ def after_logits(
         return result
     try:
         runtime.tap.after_logits(hidden_states)
-    except Exception:
-        runtime.fault("pooled hidden states")
+    except Exception as error:
+        runtime.fault("pooled hidden states", error)
         runtime.tap = None
     return result
 
@@ -158,5 +158,5 @@ def _guarded(scheduler: Any, doing: str, act: Callable[[Runtime], None]) -> None
         act(runtime)
     except RankMismatchError:
         raise
-    except Exception:
-        runtime.fault(doing)
+    except Exception as error:
+        runtime.fault(doing, error)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from dwise_predict.errors import DwiseError
 from dwise_predict.sglang import compat
 from dwise_predict.sglang.activation import Activation
 from dwise_predict.sglang.metrics import Counts, Exporter
@@ -65,11 +66,17 @@ class Runtime:
         """Whether there is anything for the hooks to do."""
         return self.planner is not None or self.recorder is not None
 
-    def fault(self, where: str) -> None:
-        """End the plugin's part after an exception; SGLang's own scheduling goes on from here."""
-        _log.exception("DWISE FAILED while it %s: stock FCFS serves from now on", where)
+    def fault(self, doing: str, error: Exception) -> None:
+        """End the plugin's part after ``error``; SGLang's own scheduling goes on from here."""
+        _log.error(
+            "DWISE FAILED while it %s, stock FCFS serves from now on: %s",
+            doing,
+            error,
+            exc_info=not isinstance(error, DwiseError),
+        )
         self.counts.fallbacks["fault"] += 1
-        self.activation = replace(self.activation, reason=f"a fault while it {where}, see the log")
+        reason = f"it failed while it {doing}: {error or type(error).__name__}"
+        self.activation = replace(self.activation, reason=reason)
         self.planner = self.recorder = None
         if self.tap is not None:
             self.tap.begin_round(())

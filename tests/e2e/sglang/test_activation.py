@@ -31,7 +31,7 @@ REFUSALS = {
         "JointThreshold",
     ),
     "no bundle": ({"DWISE_POLICY": "dwise"}, {}, "DWISE_BUNDLE"),
-    "whole blocks": ({"DWISE_POLICY": "fcfs"}, {"fdfo": False}, "--dllm-fdfo"),
+    "whole blocks": ({"DWISE_POLICY": "fcfs"}, {"fdfo": False}, "--no-dllm-fdfo"),
     "no slots": ({"DWISE_POLICY": "fcfs"}, {"slots": None}, "--max-running-requests"),
     "priorities": (
         {"DWISE_POLICY": "fcfs"},

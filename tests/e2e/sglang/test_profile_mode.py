@@ -1,12 +1,20 @@
 """Profile mode: labels recorded in SGLang's own scheduler process."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
+
 import numpy as np
 import pytest
 
+from dwise_predict.errors import ProfileError
 from dwise_predict.profile import read_profile
+from dwise_predict.recipe import PredictorSettings, RefinerSettings
 from dwise_predict.scheduling import fcfs_scheduler
-from dwise_predict.sglang.recorder import assemble_profile
+from dwise_predict.sglang.recorder import assemble_profile, recorded_requests
+from dwise_predict.training import train_bundle
 from tests.e2e.sglang.inprocess import Setting
+from tests.e2e.sglang.server import Server
 from tests.e2e.sglang.workloads import TINY, tiny_requests, torch_engine
 
 
@@ -27,6 +35,11 @@ def record(engine, folder, monkeypatch, queue, setting=None):
     return sglang
 
 
+def assemble(folder, requests, queue, out):
+    asked = [requests[request.request_id] for request in queue]
+    return assemble_profile(folder, asked, out, workload="builtin", seed=0, budget_tokens=256)
+
+
 def test_labels_and_hidden_means_are_those_of_the_built_in_engine(
     engine, served, tmp_path, monkeypatch
 ):
@@ -34,16 +47,7 @@ def test_labels_and_hidden_means_are_those_of_the_built_in_engine(
     sglang = record(engine, tmp_path / "recording", monkeypatch, queue)
     sglang.run()
     sglang.assert_drained()
-    profile = read_profile(
-        assemble_profile(
-            tmp_path / "recording",
-            [requests[request.request_id] for request in queue],
-            tmp_path / "profile",
-            workload="builtin",
-            seed=0,
-            budget_tokens=256,
-        )
-    )
+    profile = read_profile(assemble(tmp_path / "recording", requests, queue, tmp_path / "profile"))
     for i, (request, answer) in enumerate(zip(queue, expected, strict=True)):
         row = profile.requests.slice(i, 1).to_pylist()[0]
         assert row["request_id"] == request.request_id
@@ -63,3 +67,85 @@ def test_labels_and_hidden_means_are_those_of_the_built_in_engine(
     assert sum(rounds["slots"]) - sum(rounds["prefill_slots"]) == sum(
         sum(answer.rounds_per_block) for answer in expected
     )
+
+
+def test_a_killed_server_loses_only_requests_in_flight(served, tmp_path):
+    queue, requests, expected = served
+    folder = tmp_path / "recording"
+    variables = {"DWISE_PROFILE": str(folder), "DWISE_STRICT": "1"}
+    with Server(Setting(TINY), tmp_path, variables) as server:
+        (said,) = server.dwise()
+        assert said["mode"] == "profile" and said["policy"] == "stock fcfs"
+        assert "DWISE records a profile" in server.log.read_text()
+        with ThreadPoolExecutor(len(queue)) as pool:
+            answers = [pool.submit(answered, server, request) for request in queue]
+            while sum(answer.done() for answer in answers) < 8:
+                time.sleep(0.02)
+            server.kill()
+    received = [answer.result() for answer in answers if answer.result() is not None]
+    kept = recorded_requests(folder)
+    assert 8 <= len(received) < len(queue)
+    assert set(received) <= set(kept)
+    # A line cut in the middle, as a kill during a write leaves it.
+    with (folder / "00001.jsonl").open("a") as file:
+        file.write('{"request_id": "eval-')
+    with pytest.raises(ProfileError, match="lacks"):
+        assemble(folder, requests, queue, tmp_path / "early")
+    with Server(Setting(TINY), tmp_path, variables) as server:
+        server.generate_all([r for r in queue if r.request_id not in kept])
+        server.kill()
+    profile = read_profile(assemble(folder, requests, queue, tmp_path / "profile"))
+    labels = profile.requests["rounds_per_block"].to_pylist()
+    assert labels == [list(answer.rounds_per_block) for answer in expected]
+    assert set(profile.requests["shard"].to_pylist()) == {1, 2}
+
+
+def answered(server, request):
+    """The request's id once its answer is there; None when the server went away before."""
+    try:
+        server.generate(request)
+    except (OSError, HTTPException):
+        return None
+    return request.request_id
+
+
+def test_another_server_is_not_mixed_in(engine, served, tmp_path, monkeypatch):
+    queue, *_ = served
+    folder = tmp_path / "recording"
+    record(engine, folder, monkeypatch, queue[:1])
+    monkeypatch.setenv("DWISE_STRICT", "1")
+    with pytest.raises(ProfileError, match="threshold"):
+        record(engine, folder, monkeypatch, [], Setting(TINY, parameters={"threshold": 0.8}))
+    monkeypatch.delenv("DWISE_STRICT")
+    monkeypatch.setenv("DWISE_PROFILE", str(folder))
+    sglang = engine(Setting(TINY, slots=4))
+    said = sglang.internal_state()["dwise"]
+    assert said["mode"] == "off" and "slots: 8 -> 4" in said["reason"]
+
+
+def test_a_recording_trains_a_bundle_that_fits_the_server(engine, tmp_path, monkeypatch):
+    """The whole way: record in SGLang, train, serve in SGLang."""
+    torch_queue, requests = tiny_requests(torch_engine(), 96)
+    folder = tmp_path / "recording"
+    sglang = record(engine, folder, monkeypatch, torch_queue)
+    sglang.run()
+    monkeypatch.delenv("DWISE_PROFILE")
+    split = [
+        requests[request.request_id].model_copy(update={"split": "eval" if i % 3 == 0 else "train"})
+        for i, request in enumerate(torch_queue)
+    ]
+    profile = assemble_profile(
+        folder, split, tmp_path / "profile", workload="builtin", seed=0, budget_tokens=256
+    )
+    small = RefinerSettings(width=32, members=1, epochs=5, calibration_folds=2)
+    train_bundle(profile, tmp_path / "bundle", PredictorSettings(refiner=small), seed=0)
+    monkeypatch.setenv("DWISE_BUNDLE", str(tmp_path / "bundle"))
+    monkeypatch.setenv("DWISE_STRICT", "1")
+    sglang = engine(Setting(TINY))
+    said = sglang.internal_state()["dwise"]
+    assert said["mode"] == "schedule" and said["fingerprint"] == "compatible"
+    for request in torch_queue[:16]:
+        sglang.submit(request.request_id, request.prompt_ids, request.budget_tokens)
+    sglang.run()
+    sglang.assert_drained()
+    assert sglang.scheduler._dwise.state()["refinements"] > 0

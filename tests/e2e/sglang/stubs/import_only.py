@@ -56,7 +56,7 @@ class Placeholder(types.ModuleType):
     """A module or function inside a stand-in package."""
 
     decorators = frozenset()
-    constructors = frozenset()
+    harmless = frozenset()
 
     def __getattr__(self, name):
         if name.startswith("__") and name.endswith("__"):
@@ -64,7 +64,7 @@ class Placeholder(types.ModuleType):
         full = f"{self.__name__}.{name}"
         if not name[0].isupper():
             return importlib.import_module(full)
-        value = make_class(full, full not in self.constructors)
+        value = make_class(full, full not in self.harmless)
         setattr(self, name, value)
         return value
 
@@ -73,7 +73,7 @@ class Placeholder(types.ModuleType):
             if len(args) == 1 and callable(args[0]) and not kwargs:
                 return Kernel(args[0])
             return Kernel
-        if self.__name__ in self.constructors:
+        if self.__name__ in self.harmless:
             return self
         refuse(self.__name__)
 
@@ -112,12 +112,12 @@ FINDER = Finder()
 sys.meta_path.insert(0, FINDER)
 
 
-def register(package, decorators=(), constructors=()):
+def register(package, decorators=(), harmless=()):
     """Answer every name below ``package``; returns its module-level ``__getattr__``."""
     FINDER.packages[package] = type(
         "Placeholder",
         (Placeholder,),
-        {"decorators": frozenset(decorators), "constructors": frozenset(constructors)},
+        {"decorators": frozenset(decorators), "harmless": frozenset(harmless)},
     )
 
     root = FINDER.packages[package](package)

@@ -6,7 +6,12 @@ __version__ = "3.0.0"
 __getattr__ = import_only.register(
     __name__,
     decorators={"triton.jit", "triton.autotune", "triton.heuristics"},
-    constructors={"triton.Config", "triton.language.constexpr"},
+    # Described or registered at start and never run.
+    harmless={
+        "triton.Config",
+        "triton.language.constexpr",
+        "triton.knobs.runtime.kernel_load_start_hook.add",
+    },
 )
 
 import triton.backends
