@@ -1,7 +1,7 @@
 """From a profile folder to a bundle folder: trains, evaluates and writes both predictors.
 
 The same profile, settings and seed give the same bytes on the same machine, apart from
-provenance.json and the hash of it in config.json.
+provenance.json, the section of the model card that shows it, and their hashes in config.json.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -88,12 +89,15 @@ def write_prompts(path: Path, requests: int, categories: str = "abc") -> None:
 
 
 def bundle_content(bundle: Path) -> dict[str, Any]:
-    """Files of a bundle, without provenance and the hashes that depend on it."""
+    """Files of a bundle, without provenance, what the card says of it, and their hashes."""
     content: dict[str, Any] = {
         path.name: path.read_bytes() for path in bundle.iterdir() if path.name != "provenance.json"
     }
+    content["README.md"] = re.sub(
+        r"## Provenance\n.*?(?=## )", "", content["README.md"].decode(), flags=re.DOTALL
+    )
     config = json.loads(content["config.json"])
-    del config["files"]["provenance.json"], config["digest"]
+    del config["files"]["provenance.json"], config["files"]["README.md"], config["digest"]
     content["config.json"] = config
     return content
 
