@@ -105,7 +105,10 @@ def test_hysteresis_and_held_rows_reach_the_former() -> None:
         (Setup("dwise", "mixed_phase", {"aging": -1}), "aging must be positive"),
         (Setup("dwise", "mixed_phase", {"hysteresis": 1}), "hysteresis must be"),
         (Setup("dwise", "mixed_phase", {"hysteresis": "much"}), "option hysteresis: "),
-        (Setup("fcfs", "prefill_first", {"hysteresis": 0.1}), "hysteresis and lean are for the formers"),
+        (
+            Setup("fcfs", "prefill_first", {"hysteresis": 0.1}),
+            "hysteresis and lean are for the formers",
+        ),
         (Setup("fcfs", "mixed_phase", {"held_rows": True}), "held_rows is for the former"),
     ],
 )
