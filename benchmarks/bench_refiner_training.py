@@ -50,6 +50,7 @@ def examples() -> Examples:
         words=tokens // 2,
         newlines=rng.integers(0, 5, REQUESTS),
         prompt_tokens=tokens,
+        token_bins=np.full(REQUESTS, None),
         budget_tokens=np.full(REQUESTS, 256),
         hidden=hidden,
         rounds=rounds,

@@ -1,8 +1,10 @@
 """A profile folder as a data set repository of the Hub, and back.
 
 The repository holds the profile's files as they are, so that training from it gives the bundle
-that training from the folder gives. Beside them lie the hidden means as Parquet, which ``datasets``
-can load, a card, and the prompts where they were asked for.
+that training from the folder gives. Only the column ``token_bins``, which tells of prompts and
+which the admission features ``extended`` are trained on, is emptied unless prompts are asked for.
+Beside the files lie the hidden means as Parquet, which ``datasets`` can load, a card, and the
+prompts where they were asked for.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dwise_predict.files import write_folder
 from dwise_predict.hub.address import Address
 from dwise_predict.hub.client import Access, Commit, Snapshot, download, upload
 from dwise_predict.profile import Profile, RunInfo, read_profile
-from dwise_predict.profile.encoding import Hidden, table_bytes
+from dwise_predict.profile.encoding import Hidden, digest, json_bytes, table_bytes
 from dwise_predict.profile.records import DATA_FILES, REQUESTS_FILE, ROUNDS_FILE, RUN_FILE
 from dwise_predict.workload.schema import Request
 
@@ -34,14 +36,17 @@ def repo_files(folder: Path, prompts: Sequence[Request] | None) -> dict[str, byt
 
     Args:
         folder: a finished profile.
-        prompts: its workload, to publish prompts and answers too; None leaves them out.
+        prompts: its workload, to publish prompts, answers and token bins too; None leaves them out.
 
     Raises:
         ProfileError: the profile is damaged, is of other prompts, or would publish a local path,
             host or user name.
     """
     profile = read_profile(folder)
-    files = {name: (folder / name).read_bytes() for name in (RUN_FILE, *DATA_FILES)}
+    if prompts is None:
+        files = _without_tokens(profile, folder)
+    else:
+        files = {name: (folder / name).read_bytes() for name in (RUN_FILE, *DATA_FILES)}
     files[HIDDEN_TABLE] = table_bytes(_hidden_table(profile))
     if prompts is not None:
         files[PROMPTS_TABLE] = table_bytes(_prompts_table(profile, prompts))
@@ -132,6 +137,20 @@ def _check_listing(source: str, sizes: Mapping[str, int | None]) -> None:
     total = sum(sizes[name] or 0 for name in (RUN_FILE, *DATA_FILES))
     if total > _MAX_BYTES:
         raise HubError(f"{source} has {total} bytes, too many for a profile; not downloaded")
+
+
+def _without_tokens(profile: Profile, folder: Path) -> dict[str, bytes]:
+    """The profile's files; ``token_bins``, which tells what prompts are about, is emptied."""
+    files = {name: (folder / name).read_bytes() for name in (RUN_FILE, *DATA_FILES)}
+    bins = profile.requests["token_bins"]
+    if bins.null_count == len(bins):
+        return files
+    place = profile.requests.schema.get_field_index("token_bins")
+    bare = profile.requests.set_column(place, "token_bins", pa.nulls(len(bins), bins.type))
+    files[REQUESTS_FILE] = table_bytes(bare)
+    hashes = profile.run.files | {REQUESTS_FILE: digest(files[REQUESTS_FILE])}
+    files[RUN_FILE] = json_bytes(profile.run.model_copy(update={"files": hashes}))
+    return files
 
 
 def _hidden_table(profile: Profile) -> pa.Table:
@@ -244,6 +263,7 @@ def _prompts_text(with_prompts: bool) -> str:
             "sets named in the column `dataset` of `requests`."
         )
     return (
-        "Prompts are not part of this data set; `prompt_sha256` tells which requests share one. "
+        "Prompts are not part of this data set, and the column `token_bins` is empty; "
+        "`prompt_sha256` tells which requests share a prompt. "
         "Hidden means are computed from prompts and may reveal something about them."
     )

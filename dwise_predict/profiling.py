@@ -22,6 +22,7 @@ from dwise_predict.engines.loading import load_engine
 from dwise_predict.engines.protocol import Engine, EngineRequest, ServeResult
 from dwise_predict.engines.recording import engine_request, request_row
 from dwise_predict.errors import WorkloadError
+from dwise_predict.predictors.features import token_bins
 from dwise_predict.profile import (
     REQUESTS_SCHEMA,
     ROUNDS_SCHEMA,
@@ -112,7 +113,11 @@ def _records(
     engine: Engine,
 ) -> Records:
     rows = [
-        {**request_row(request, asked, served, engine), "shard": shard}
+        {
+            **request_row(request, asked, served, engine),
+            "token_bins": token_bins(asked.prompt_ids),
+            "shard": shard,
+        }
         for request, asked, served in zip(requests, queue, result.requests, strict=True)
     ]
     rounds = [{"shard": shard, **asdict(record)} for record in result.rounds]

@@ -112,9 +112,17 @@ class ProfileSettings(_Section):
     )
 
 
+AdmissionFeatures = Literal["sizes", "extended"]
+
+
 class AdmissionSettings(_Section):
     """LightGBM regressor on prompt features (paper Section 4.2, Appendix 9)."""
 
+    features: AdmissionFeatures = Field(
+        default="sizes",
+        description="sizes: words, newlines and prompt tokens (the paper's); extended: also how "
+        "often each token occurs in the prompt, tokens hashed into bins.",
+    )
     trees: int = Field(default=100, gt=0, le=MAX_TREES)
     leaves: int = Field(
         default=15, gt=1, le=MAX_LEAVES, description="At most this many leaves per tree."

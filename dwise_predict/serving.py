@@ -99,6 +99,7 @@ def _estimated(
         np.array([word_count(text) for text in texts]),
         np.array([newline_count(text) for text in texts]),
         np.array([len(request.prompt_ids) for request in asked]),
+        [request.prompt_ids for request in asked],
     )
     return [
         replace(request, estimate=estimate)

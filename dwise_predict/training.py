@@ -33,7 +33,7 @@ from dwise_predict.predictors.fitting import (
     check_trainable,
     fit_refiner_calibration,
 )
-from dwise_predict.profile import Profile, read_profile
+from dwise_predict.profile import Profile, read_profile, token_bins_of
 from dwise_predict.progress import SILENT, Progress
 from dwise_predict.recipe import PredictorSettings
 
@@ -142,6 +142,7 @@ def examples_from_profile(profile: Profile) -> Examples:
         words=integers("words"),
         newlines=integers("newlines"),
         prompt_tokens=integers("prompt_tokens"),
+        token_bins=token_bins_of(requests),
         budget_tokens=integers("budget_tokens"),
         hidden=profile.hidden.astype(np.float32),
         rounds=integers("rounds"),
@@ -160,6 +161,14 @@ def _sides(
         raise TrainingError(
             f"{unknown} of {len(split)} profiled requests belong neither to the train nor to the "
             "eval split; profile the workload with a split (dwise train assigns one)"
+        )
+    lacks_tokens = any(bins is None for bins in examples.token_bins)
+    if settings.admission.features == "extended" and lacks_tokens:
+        raise TrainingError(
+            "the profile does not hold the token_bins of every request, which "
+            "predictors.admission.features=extended needs: it was made by an earlier version or "
+            "published without prompts. Profile again, or train with "
+            "predictors.admission.features=sizes"
         )
     train, evaluation = examples.take(split == "train"), examples.take(split == "eval")
     if not evaluation.finished.any():

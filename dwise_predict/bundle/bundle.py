@@ -42,6 +42,7 @@ from dwise_predict.fingerprint import Fingerprint
 from dwise_predict.predictors.features import FEATURES
 from dwise_predict.predictors.trees import TreeText, TreeTextError, check_tree_text
 from dwise_predict.recipe import PredictorSettings
+from dwise_predict.validation import shortened
 
 if TYPE_CHECKING:
     from dwise_predict.hub.address import Address
@@ -120,7 +121,9 @@ class PredictorBundle:
             fingerprint=fingerprint,
             settings=settings,
             seed=seed,
-            admission=AdmissionShape(trees=trees, leaves=leaves),
+            admission=AdmissionShape(
+                features=FEATURES[admission.features], trees=trees, leaves=leaves
+            ),
             refiner=RefinerShape(
                 hidden_size=refiner.hidden_size,
                 members=refiner.members,
@@ -348,14 +351,15 @@ class PredictorBundle:
 
     def _check_admission(self) -> TreeText:
         shape = self.config.admission
-        if shape.features != FEATURES:
+        features = next((name for name, own in FEATURES.items() if own == shape.features), None)
+        if features is None:
             raise BundleError(
-                f"the admission predictor expects the features {list(shape.features)}; this "
-                f"library computes {list(FEATURES)}"
+                f"the admission predictor expects the features {shortened(list(shape.features))}; "
+                f"this library computes {' or '.join(str(list(own)) for own in FEATURES.values())}"
             )
         try:
             text = self._files[ADMISSION_FILE].decode("ascii")
-            found = check_tree_text(text, shape.trees, shape.leaves)
+            found = check_tree_text(text, shape.trees, shape.leaves, features)
         except (TreeTextError, UnicodeDecodeError) as error:
             raise BundleError(f"bundle file {ADMISSION_FILE} is unsafe to load: {error}") from error
         if (found.trees, found.leaves) != (shape.trees, shape.leaves):

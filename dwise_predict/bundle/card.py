@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dwise_predict.bundle.metrics import Metrics, RankMetrics, Transfer
 from dwise_predict.bundle.schema import BundleConfig, Provenance
 from dwise_predict.hub.address import is_repo
+from dwise_predict.predictors.features import SIZES
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
@@ -55,7 +56,7 @@ every difference and what it does to the predictions.
 from dwise_predict import PredictorBundle
 
 bundle = PredictorBundle.from_pretrained("ORG/{repo_name(config)}", revision="COMMIT")
-bundle.admission.rounds(words=31, newlines=2, prompt_tokens=57)  # total rounds, at arrival
+bundle.admission.rounds({_admission_inputs(config)})  # total rounds, at arrival
 remaining = bundle.refiner(hidden_mean, prompt_tokens, budget_tokens)  # after the first round
 remaining.mean()
 ```
@@ -201,6 +202,11 @@ def _held_out(metrics: Metrics) -> str:
 
 def _transfer(transfer: Transfer) -> str:
     return f"{_number(transfer.in_training)}, {_number(transfer.held_out)}"
+
+
+def _admission_inputs(config: BundleConfig) -> str:
+    sizes = "words=31, newlines=2, prompt_tokens=57"
+    return sizes if config.admission.features == SIZES else f"{sizes}, token_ids=prompt_ids"
 
 
 def _duration(config: BundleConfig) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from dwise_predict.fingerprint import Fingerprint
-from dwise_predict.predictors.features import FEATURES
+from dwise_predict.predictors.features import SIZES
 from dwise_predict.recipe import (
     MAX_LAYERS,
     MAX_LEAVES,
@@ -28,7 +28,7 @@ from dwise_predict.recipe import (
 
 FORMAT: Final = "dwise-bundle"
 MAJOR: Final = 1
-MINOR: Final = 1
+MINOR: Final = 2
 FORMAT_VERSION: Final = f"{MAJOR}.{MINOR}"
 CONFIG_FILE = "config.json"
 ADMISSION_FILE = "admission.txt"
@@ -60,7 +60,11 @@ class FileEntry(_Record):
 class AdmissionShape(_Record):
     """The admission predictor in admission.txt (LightGBM text)."""
 
-    features: tuple[str, ...] = Field(default=FEATURES, description="Column order.")
+    features: tuple[str, ...] = Field(
+        default=SIZES,
+        description="In column order: words, newlines, prompt_tokens and, since 1.2 and where "
+        "trained so, token_counts_1024.",
+    )
     target: Literal["log_rounds"] = Field(
         default="log_rounds", description="exp() of the output is on the median scale."
     )

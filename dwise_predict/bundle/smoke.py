@@ -6,7 +6,8 @@ stored: request i (from 0) has in column j ::
 
     centre[j] + s / scale[j],   s = ((i + 1) * (j + 1) mod 7 - 3) / 2
 
-with the bundle's own normalisation, and centre[j] where scale[j] is 0.
+with the bundle's own normalisation, and centre[j] where scale[j] is 0. Token j of its prompt, which
+only the admission features ``extended`` read, is (2 * i + 1) * j.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def predict_smoke(
     admission: AdmissionPredictor, refiner: Refiner, tensors: Mapping[str, NDArray[np.float32]]
 ) -> SmokePrediction:
     """Predict the fixed requests with these predictors."""
-    total = admission.rounds_batch(WORDS, NEWLINES, PROMPT_TOKENS)
+    prompts = [(2 * i + 1) * np.arange(tokens) for i, tokens in enumerate(PROMPT_TOKENS)]
+    total = admission.rounds_batch(WORDS, NEWLINES, PROMPT_TOKENS, prompts)
     hidden = smoke_hidden(tensors["centre"], tensors["scale"])
     remaining = refiner(hidden, np.array(PROMPT_TOKENS), np.array(BUDGET_TOKENS))
     return SmokePrediction(

@@ -52,7 +52,8 @@ def fit_finished_admission(
 ) -> AdmissionPredictor:
     """Train the admission predictor on the requests that were served to their end."""
     known = train.take(train.finished)
-    features = feature_matrix(known.words, known.newlines, known.prompt_tokens)
+    tokens = None if settings.admission.features == "sizes" else known.token_bins.tolist()
+    features = feature_matrix(known.words, known.newlines, known.prompt_tokens, tokens)
     return fit_admission(features, known.rounds, settings.admission, seed)
 
 
@@ -60,7 +61,10 @@ def predict(predictors: Predictors, examples: Examples) -> Predictions:
     """Predict total rounds: the refiner's remaining rounds plus the one already done."""
     return Predictions(
         admission=predictors.admission.rounds_batch(
-            examples.words, examples.newlines, examples.prompt_tokens
+            examples.words,
+            examples.newlines,
+            examples.prompt_tokens,
+            examples.token_bins.tolist(),
         ),
         refined_raw=1 + expected_remaining(predictors.refiner, examples),
         refined=1 + expected_remaining(predictors.refiner, examples, calibrated=True),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import NoReturn, cast
 
@@ -17,15 +17,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dwise_predict.predictors.errors import TrainingError
-from dwise_predict.predictors.features import FEATURES, feature_matrix
+from dwise_predict.predictors.features import (
+    BINS,
+    TokenIds,
+    column_names,
+    counts_matrix,
+    feature_matrix,
+    token_counts,
+)
 from dwise_predict.predictors.step_table import StepTable
 from dwise_predict.predictors.trees import END, TreeText, check_tree_text
-from dwise_predict.recipe import AdmissionSettings
+from dwise_predict.recipe import AdmissionFeatures, AdmissionSettings
 
 _MOST = 10**6
 """Trees, and leaves of a tree, of models that were not limited before."""
+_BATCH_ROWS = 4096
+"""Rows of an ``extended`` matrix at a time, 32 MiB."""
 
-Single = Callable[[float, float, float], float]
+Single = Callable[[float, float, float, TokenIds | None], float]
 Batch = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
@@ -38,9 +47,10 @@ def fit_admission(
     """Train on finished requests; the same data and seed give the same bytes.
 
     Args:
-        features: ``[n, 3]``, see :func:`~dwise_predict.predictors.features.feature_matrix`.
+        features: ``[n, columns]``, what
+            :func:`~dwise_predict.predictors.features.feature_matrix` gives for the settings.
         rounds: total denoising rounds, ``[n]``, at least 1.
-        settings: size of the model.
+        settings: features and size of the model.
         seed: seed of LightGBM's own choices.
 
     Raises:
@@ -62,44 +72,79 @@ def fit_admission(
         "seed": seed,
         "verbosity": -1,
     }
-    data = lightgbm.Dataset(features, np.log(rounds), feature_name=list(FEATURES))
+    data = lightgbm.Dataset(
+        features, np.log(rounds), feature_name=list(column_names(settings.features))
+    )
     text = lightgbm.train(parameters, data, settings.trees).model_to_string()
     # What follows the trees (importances, every default parameter) is not needed to predict.
-    return AdmissionPredictor(text[: text.index(END)] + END)
+    return AdmissionPredictor(text[: text.index(END)] + END, features=settings.features)
 
 
 class AdmissionPredictor:
     """Predicts total denoising rounds from prompt features.
 
-    An ensemble of the usual size is turned into a table of all its steps
+    An ensemble of the usual size on the features ``sizes`` is turned into a table of all its steps
     (:class:`~dwise_predict.predictors.step_table.StepTable`): predictions take less than a
-    microsecond, are those of LightGBM to the last bit, and need no LightGBM. A larger one is
-    predicted by LightGBM. Objects may be shared between threads.
+    microsecond, are those of LightGBM to the last bit, and need no LightGBM. A larger one, or one
+    on the features ``extended``, is predicted by LightGBM. Objects may be shared between threads.
 
     Args:
         text: LightGBM model text up to ``end of trees``.
         checked: what :func:`~dwise_predict.predictors.trees.check_tree_text` said about ``text``;
             None: it is asked here.
+        features: that the text is about, where it is not checked yet.
 
     Raises:
         TreeTextError: the text is not such a model.
     """
 
-    def __init__(self, text: str, checked: TreeText | None = None) -> None:
+    def __init__(
+        self, text: str, checked: TreeText | None = None, features: AdmissionFeatures = "sizes"
+    ) -> None:
         self.text = text
-        self._checked = checked or check_tree_text(text, max_trees=_MOST, max_leaves=_MOST)
-        table = StepTable.build(self._checked.structure)
-        self._single, self._batch = _of_booster(text) if table is None else _of_table(table)
+        self._checked = checked or check_tree_text(text, _MOST, _MOST, features)
+        self._single, self._batch = _functions(text, self._checked)
 
-    def rounds(self, *, words: float, newlines: float, prompt_tokens: float) -> float:
-        """Predict the rounds of one request, at least 1 (median scale), in microseconds."""
-        return self._single(words, newlines, prompt_tokens)
+    @property
+    def features(self) -> AdmissionFeatures:
+        """What the predictor has to be told."""
+        return self._checked.features
+
+    def rounds(
+        self,
+        *,
+        words: float,
+        newlines: float,
+        prompt_tokens: float,
+        token_ids: TokenIds | None = None,
+    ) -> float:
+        """Predict the rounds of one request, at least 1 (median scale), in microseconds.
+
+        Args:
+            words: whitespace-separated words of the prompt.
+            newlines: newline characters of the prompt.
+            prompt_tokens: tokens after the chat template.
+            token_ids: these tokens; not read with the features ``sizes``.
+
+        Raises:
+            ValueError: the features are ``extended`` and there are no token ids.
+        """
+        return self._single(words, newlines, prompt_tokens, token_ids)
 
     def rounds_batch(
-        self, words: ArrayLike, newlines: ArrayLike, prompt_tokens: ArrayLike
+        self,
+        words: ArrayLike,
+        newlines: ArrayLike,
+        prompt_tokens: ArrayLike,
+        token_ids: Sequence[TokenIds] | None = None,
     ) -> NDArray[np.float64]:
         """Predict the rounds of ``n`` requests; what ``n`` calls of :meth:`rounds` give."""
-        return self._batch(feature_matrix(words, newlines, prompt_tokens))
+        if self.features == "sizes":
+            return self._batch(feature_matrix(words, newlines, prompt_tokens))
+        if token_ids is None:
+            raise _lacks_tokens()
+        matrices = _extended_matrices(words, newlines, prompt_tokens, token_ids)
+        return np.concatenate([np.empty(0), *map(self._batch, matrices)])
 
     def size(self) -> tuple[int, int]:
         """Return the number of trees and the most leaves of any tree."""
@@ -121,6 +166,22 @@ class AdmissionPredictor:
         self.close()
 
 
+def _extended_matrices(
+    words: ArrayLike, newlines: ArrayLike, prompt_tokens: ArrayLike, token_ids: Sequence[TokenIds]
+) -> Iterator[NDArray[np.float64]]:
+    sizes = feature_matrix(words, newlines, prompt_tokens)
+    if len(token_ids) != len(sizes):
+        raise ValueError(f"token_ids of {len(token_ids)} prompts, sizes of {len(sizes)}")
+    for start in range(0, len(sizes), _BATCH_ROWS):
+        rows = slice(start, start + _BATCH_ROWS)
+        yield np.hstack([sizes[rows], counts_matrix(token_ids[rows])])
+
+
+def _functions(text: str, checked: TreeText) -> tuple[Single, Batch]:
+    table = StepTable.build(checked.structure) if checked.features == "sizes" else None
+    return _of_booster(text, checked.features) if table is None else _of_table(table)
+
+
 def _of_table(table: StepTable) -> tuple[Single, Batch]:
     rounds = np.maximum(np.exp(table.values), 1.0).reshape(-1)
     words_steps, newline_steps, token_steps = table.thresholds
@@ -128,7 +189,9 @@ def _of_table(table: StepTable) -> tuple[Single, Batch]:
     # Items of a memoryview are Python floats, several times faster than those of an array.
     flat = cast("Sequence[float]", rounds.data)
 
-    def single(words: float, newlines: float, prompt_tokens: float) -> float:
+    def single(
+        words: float, newlines: float, prompt_tokens: float, token_ids: TokenIds | None
+    ) -> float:
         cell = bisect_left(words_steps, words) * rows + bisect_left(newline_steps, newlines)
         return flat[cell * columns + bisect_left(token_steps, prompt_tokens)]
 
@@ -138,20 +201,37 @@ def _of_table(table: StepTable) -> tuple[Single, Batch]:
     return single, batch
 
 
-def _of_booster(text: str) -> tuple[Single, Batch]:
+def _of_booster(text: str, kind: AdmissionFeatures) -> tuple[Single, Batch]:
     from dwise_predict.predictors.booster import BoosterPredictor
 
     booster = BoosterPredictor(text)
 
-    def single(words: float, newlines: float, prompt_tokens: float) -> float:
+    def sizes(
+        words: float, newlines: float, prompt_tokens: float, token_ids: TokenIds | None
+    ) -> float:
         return max(math.exp(booster.one(words, newlines, prompt_tokens)), 1.0)
+
+    def extended(
+        words: float, newlines: float, prompt_tokens: float, token_ids: TokenIds | None
+    ) -> float:
+        if token_ids is None:
+            raise _lacks_tokens()
+        counts = token_counts(token_ids)
+        return max(math.exp(booster.one(words, newlines, prompt_tokens, counts)), 1.0)
 
     def batch(features: NDArray[np.float64]) -> NDArray[np.float64]:
         if len(features) == 0:
             return np.empty(0)
         return np.maximum(np.exp(booster.many(features)), 1.0)
 
-    return single, batch
+    return (extended if kind == "extended" else sizes), batch
+
+
+def _lacks_tokens() -> ValueError:
+    return ValueError(
+        "this predictor's features are extended: it also needs token_ids, the tokens of the "
+        f"prompt, which it counts in {BINS} bins"
+    )
 
 
 def _closed(*features: object) -> NoReturn:

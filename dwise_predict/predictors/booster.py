@@ -17,8 +17,6 @@ import numpy as np
 from lightgbm.libpath import _LIB
 from numpy.typing import NDArray
 
-from dwise_predict.predictors.features import FEATURES
-
 _FLOAT64 = 1  # C_API_DTYPE_FLOAT64
 _NORMAL = 0  # C_API_PREDICT_NORMAL
 
@@ -34,7 +32,8 @@ class BoosterPredictor:
 
     def __init__(self, text: str) -> None:
         self._booster = lightgbm.Booster(model_str=text)
-        self._row = (ctypes.c_double * len(FEATURES))()
+        self._row = (ctypes.c_double * self._booster.num_feature())()
+        self._counts = np.ctypeslib.as_array(self._row)[3:]
         self._result = ctypes.c_double()
         self._length = ctypes.c_int64()
         self._lock = threading.Lock()
@@ -43,19 +42,27 @@ class BoosterPredictor:
             self._config, self._row, self._length, self._result
         )
 
-    def one(self, words: float, newlines: float, prompt_tokens: float) -> float:
-        """Return the output for one row."""
+    def one(
+        self,
+        words: float,
+        newlines: float,
+        prompt_tokens: float,
+        counts: NDArray[np.integer] | None = None,
+    ) -> float:
+        """Return the output for one row; ``counts`` are the columns after the first three."""
         row = self._row
         with self._lock:
             row[0] = words
             row[1] = newlines
             row[2] = prompt_tokens
+            if counts is not None:
+                self._counts[:] = counts
             if self._predict_row() != 0:
                 raise RuntimeError(f"LightGBM: {_last_error()}")
             return self._result.value
 
     def many(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the output for each row of ``[n, 3]``, ``[n]``."""
+        """Return the output for each row of ``[n, columns]``, ``[n]``."""
         return np.asarray(self._booster.predict(features, num_threads=1), dtype=np.float64)
 
     def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -86,6 +93,7 @@ def _last_error() -> str:
 
 def _init_fast_config(booster: lightgbm.Booster) -> ctypes.c_void_p:
     config = ctypes.c_void_p()
+    columns = booster.num_feature()
     init = _function(
         "LGBM_BoosterPredictForMatSingleRowFastInit",
         ctypes.c_void_p,  # booster
@@ -103,7 +111,7 @@ def _init_fast_config(booster: lightgbm.Booster) -> ctypes.c_void_p:
         0,
         0,
         _FLOAT64,
-        len(FEATURES),
+        columns,
         b"num_threads=1",
         ctypes.byref(config),
     )

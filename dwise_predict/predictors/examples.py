@@ -15,7 +15,9 @@ class Examples:
     """Aligned columns of ``n`` requests.
 
     ``rounds`` counts all denoising rounds, the first included; ``prompt`` identifies the prompt
-    (requests with the same one never end up on two sides of a split).
+    (requests with the same one never end up on two sides of a split). ``token_bins`` holds the bins
+    of each prompt (:func:`~dwise_predict.predictors.features.token_bins`), None where they are
+    unknown.
     """
 
     prompt: NDArray[np.str_]
@@ -23,6 +25,7 @@ class Examples:
     words: NDArray[np.int64]
     newlines: NDArray[np.int64]
     prompt_tokens: NDArray[np.int64]
+    token_bins: NDArray[np.object_]
     budget_tokens: NDArray[np.int64]
     hidden: NDArray[np.float32]
     rounds: NDArray[np.int64]

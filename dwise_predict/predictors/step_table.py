@@ -1,8 +1,8 @@
 """A small tree ensemble as a table: its output is constant between neighbouring thresholds.
 
-With three features and a few dozen thresholds each, the whole ensemble is a step function on a grid
-of some thousand cells. One prediction is then three binary searches and a look-up, a tenth of what
-walking a hundred trees takes, and needs no LightGBM.
+With the three features ``sizes`` and a few dozen thresholds each, the whole ensemble is a step
+function on a grid of some thousand cells. One prediction is then three binary searches and a
+look-up, a tenth of what walking a hundred trees takes, and needs no LightGBM.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dwise_predict.predictors.features import FEATURES
+from dwise_predict.predictors.features import SIZES
 from dwise_predict.predictors.trees import Tree
 
 MAX_CELLS = 2**21
@@ -42,8 +42,8 @@ class StepTable:
 
     @classmethod
     def build(cls, trees: Sequence[Tree]) -> StepTable | None:
-        """Make the table; None when it would be too large."""
-        found: list[set[float]] = [set() for _ in FEATURES]
+        """Make the table of trees on the features ``sizes``; None when it would be too large."""
+        found: list[set[float]] = [set() for _ in SIZES]
         for tree in trees:
             for feature, threshold in zip(tree.split_feature, tree.threshold, strict=True):
                 found[feature].add(threshold)

@@ -11,20 +11,12 @@ import math
 import re
 from dataclasses import dataclass
 
-from dwise_predict.predictors.features import FEATURES
+from dwise_predict.predictors.features import column_names
+from dwise_predict.recipe import AdmissionFeatures
 
 END = "end of trees\n"
-_HEADER = (
-    ("version", r"v4"),
-    ("num_class", r"1"),
-    ("num_tree_per_iteration", r"1"),
-    ("label_index", r"0"),
-    ("max_feature_idx", str(len(FEATURES) - 1)),
-    ("objective", r"regression"),
-    ("feature_names", " ".join(FEATURES)),
-    ("feature_infos", r"[^\n]{1,400}"),
-    ("tree_sizes", r"[0-9]{1,9}( [0-9]{1,9})*"),
-)
+_MOST_INFO = 90
+"""Longest description of a feature's range, and the space after it."""
 _FEATURE_INFO = re.compile(r"none|\[(?P<low>[^\[\]: ]{1,40}):(?P<high>[^\[\]: ]{1,40})\]")
 _INTEGER = re.compile(r"-?[0-9]{1,10}")
 _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,3})?")
@@ -56,6 +48,7 @@ class TreeText:
     """A model whose text has been checked."""
 
     structure: tuple[Tree, ...]
+    features: AdmissionFeatures
 
     @property
     def trees(self) -> int:
@@ -73,7 +66,9 @@ class TreeText:
         return sum(max(tree.leaf_value) for tree in self.structure)
 
 
-def check_tree_text(text: str, max_trees: int, max_leaves: int) -> TreeText:
+def check_tree_text(
+    text: str, max_trees: int, max_leaves: int, features: AdmissionFeatures = "sizes"
+) -> TreeText:
     """Check that ``text`` is a complete, well-formed LightGBM regression model.
 
     Every tree must be a proper binary tree (each node and leaf reached exactly once), with
@@ -83,6 +78,7 @@ def check_tree_text(text: str, max_trees: int, max_leaves: int) -> TreeText:
         text: the model up to and including the line ``end of trees``.
         max_trees: most trees allowed.
         max_leaves: most leaves allowed in one tree.
+        features: what its columns are.
 
     Raises:
         TreeTextError: anything else.
@@ -92,33 +88,47 @@ def check_tree_text(text: str, max_trees: int, max_leaves: int) -> TreeText:
     head, separator, _ = text.partition("\n\nTree=0\n")
     if not separator:
         raise TreeTextError("it holds no tree")
-    sizes = _check_header(head)
+    columns = column_names(features)
+    sizes = _check_header(head, columns)
     if len(sizes) > max_trees:
         raise TreeTextError(f"it holds {len(sizes)} trees, at most {max_trees} were expected")
     position, structure = len(head) + 2, []
     for index, size in enumerate(sizes):
-        structure.append(_check_tree(index, text[position : position + size], max_leaves))
+        structure.append(
+            _check_tree(index, text[position : position + size], max_leaves, len(columns))
+        )
         position += size
     if text[position:] != END:
         raise TreeTextError(
             f"the line {END.strip()!r} must follow tree {len(sizes) - 1} and end it"
         )
-    return TreeText(tuple(structure))
+    return TreeText(tuple(structure), features)
 
 
-def _check_header(head: str) -> list[int]:
+def _check_header(head: str, columns: tuple[str, ...]) -> list[int]:
+    header = (
+        ("version", r"v4"),
+        ("num_class", r"1"),
+        ("num_tree_per_iteration", r"1"),
+        ("label_index", r"0"),
+        ("max_feature_idx", str(len(columns) - 1)),
+        ("objective", r"regression"),
+        ("feature_names", " ".join(columns)),
+        ("feature_infos", rf"[^\n]{{1,{_MOST_INFO * len(columns)}}}"),
+        ("tree_sizes", r"[0-9]{1,9}( [0-9]{1,9})*"),
+    )
     lines = head.split("\n")
-    if lines[0] != "tree" or len(lines) != len(_HEADER) + 1:
+    if lines[0] != "tree" or len(lines) != len(header) + 1:
         raise TreeTextError("its header differs from that of a LightGBM v4 regression model")
     values = {}
-    for line, (name, pattern) in zip(lines[1:], _HEADER, strict=True):
+    for line, (name, pattern) in zip(lines[1:], header, strict=True):
         key, _, value = line.partition("=")
         if key != name or re.fullmatch(pattern, value) is None:
-            raise TreeTextError(f"header line {line[:60]!r} should be {name}={pattern}")
+            raise TreeTextError(f"header line {line[:60]!r} should be {name}={pattern[:80]}")
         values[name] = value
     infos = values["feature_infos"].split(" ")
-    if len(infos) != len(FEATURES):
-        raise TreeTextError(f"feature_infos describes {len(infos)} features, not {len(FEATURES)}")
+    if len(infos) != len(columns):
+        raise TreeTextError(f"feature_infos describes {len(infos)} features, not {len(columns)}")
     for info in infos:
         match = _FEATURE_INFO.fullmatch(info)
         if match is None:
@@ -128,7 +138,7 @@ def _check_header(head: str) -> list[int]:
     return [int(size) for size in values["tree_sizes"].split(" ")]
 
 
-def _check_tree(index: int, block: str, max_leaves: int) -> Tree:
+def _check_tree(index: int, block: str, max_leaves: int, columns: int) -> Tree:
     name = f"tree {index}"
     lines = block.split("\n")
     if lines[0] != f"Tree={index}" or lines[-3:] != ["", "", ""]:
@@ -156,8 +166,8 @@ def _check_tree(index: int, block: str, max_leaves: int) -> Tree:
     thresholds = _floats(name, fields["threshold"], nodes)
     _integers(name, fields["internal_count"], nodes)
     features = _integers(name, fields["split_feature"], nodes)
-    if not set(features) <= set(range(len(FEATURES))):
-        raise TreeTextError(f"{name}: split_feature outside 0..{len(FEATURES) - 1}")
+    if not set(features) <= set(range(columns)):
+        raise TreeTextError(f"{name}: split_feature outside 0..{columns - 1}")
     if not set(_integers(name, fields["decision_type"], nodes)) <= _NUMERICAL_DECISIONS:
         raise TreeTextError(f"{name}: decision_type is not numerical")
     left = _integers(name, fields["left_child"], nodes)

@@ -1,6 +1,12 @@
 """Profiles: labelled requests, rounds and first-round hidden means of one served workload."""
 
-from dwise_predict.profile.reading import Profile, Records, read_profile, read_run_info
+from dwise_predict.profile.reading import (
+    Profile,
+    Records,
+    read_profile,
+    read_run_info,
+    token_bins_of,
+)
 from dwise_predict.profile.records import (
     LABEL_COLUMNS,
     REQUESTS_SCHEMA,
@@ -26,5 +32,6 @@ __all__ = [
     "open_profile",
     "read_profile",
     "read_run_info",
+    "token_bins_of",
     "utc_now",
 ]

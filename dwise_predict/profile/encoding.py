@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel
 from safetensors.numpy import save as save_tensors
 
 from dwise_predict.profile.records import HIDDEN_KEY
@@ -26,6 +27,11 @@ def table_bytes(table: pa.Table) -> bytes:
 def hidden_bytes(hidden: Hidden) -> bytes:
     """Hidden means [N, hidden] as the bytes of a safetensors file."""
     return save_tensors({HIDDEN_KEY: np.ascontiguousarray(hidden)})
+
+
+def json_bytes(record: BaseModel) -> bytes:
+    """A record as the bytes of a JSON file."""
+    return record.model_dump_json(indent=2).encode() + b"\n"
 
 
 def digest(content: bytes) -> str:

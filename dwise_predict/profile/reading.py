@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pydantic import BaseModel, ValidationError
 from safetensors import SafetensorError
@@ -67,6 +68,14 @@ def read_profile(folder: Path | str) -> Profile:
     return Profile(run, *records)
 
 
+def token_bins_of(requests: pa.Table) -> npt.NDArray[np.object_]:
+    """Each request's ``token_bins`` as a uint16 array, ``[n]``; None where it has none."""
+    bins = np.empty(requests.num_rows, dtype=np.object_)
+    for row, recorded in enumerate(requests["token_bins"]):
+        bins[row] = recorded.values.to_numpy() if recorded.is_valid else None
+    return bins
+
+
 def read_run_info(folder: Path) -> RunInfo:
     """run.json of a finished profile; raises ProfileError when there is none."""
     if not (folder / RUN_FILE).is_file():
@@ -121,6 +130,10 @@ def _read_table(content: bytes, schema: pa.Schema, path: Path) -> pa.Table:
         table = read_table(pa.BufferReader(content))
     except pa.ArrowException as error:
         raise ProfileError(f"{path} is no Parquet file: {error}") from error
+    if schema is REQUESTS_SCHEMA and "token_bins" not in table.column_names:
+        # A later addition, which profiles made before it lack.
+        place, field = schema.get_field_index("token_bins"), schema.field("token_bins")
+        table = table.add_column(place, field, pa.nulls(table.num_rows, field.type))
     if not table.schema.equals(schema):
         names = {field.name for field in set(table.schema) ^ set(schema)}
         raise ProfileError(f"{path}: columns or types differ from version 1: {sorted(names)}")

@@ -28,6 +28,7 @@ _REQUESTS = {
     "words": pa.int32(),
     "newlines": pa.int32(),
     "prompt_tokens": pa.int32(),
+    "token_bins": pa.list_(pa.uint16()),
     "prompt_blocks": pa.int32(),
     "budget_tokens": pa.int32(),
     "output_tokens": pa.int32(),
@@ -44,14 +45,16 @@ _REQUESTS = {
     "finished_s": pa.float64(),
     "shard": pa.int32(),
 }
-_NULLABLE = {"split", "answer_correct", "first_block_s"}
+_NULLABLE = {"split", "token_bins", "answer_correct", "first_block_s"}
 
 REQUESTS_SCHEMA = pa.schema(
     [pa.field(name, kind, nullable=name in _NULLABLE) for name, kind in _REQUESTS.items()]
 )
 """One row per request, in the order of the workload.
 
-``split`` is null when the workload leaves the split to training, ``answer_correct`` when the
+``split`` is null when the workload leaves the split to training, ``token_bins`` (see
+:func:`~dwise_predict.predictors.features.token_bins`) when they were not recorded or not published,
+``answer_correct`` when the
 request has no answer to check, ``first_block_s`` when the request was aborted in its first block.
 ``rounds`` is the sum of ``rounds_per_block``, whose entries are the denoising rounds of each
 output block, the committing forward included; ``output_blocks`` is their number. Times are

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel
 
 from dwise_predict.errors import ProfileError
 from dwise_predict.files import locked, write_bytes, write_folder
-from dwise_predict.profile.encoding import digest, hidden_bytes, table_bytes
+from dwise_predict.profile.encoding import digest, hidden_bytes, json_bytes, table_bytes
 from dwise_predict.profile.reading import (
     Records,
     read_json,
@@ -74,7 +73,7 @@ class ProfileWriter:
         contents = _contents(records)
         info = ShardInfo(shard=shard, files={k: digest(v) for k, v in contents.items()})
         with _writing(self._shard(shard), self._kept()):
-            write_folder(self._shard(shard), {**contents, _SHARD_FILE: _json_bytes(info)})
+            write_folder(self._shard(shard), {**contents, _SHARD_FILE: json_bytes(info)})
 
     def finish(self) -> None:
         """Merge all shards into the profile and drop them.
@@ -105,7 +104,7 @@ class ProfileWriter:
         with _writing(self.folder, self._kept()):
             for name, content in contents.items():
                 write_bytes(self.folder / name, content)
-            write_bytes(self.folder / RUN_FILE, _json_bytes(run))
+            write_bytes(self.folder / RUN_FILE, json_bytes(run))
 
     def _read_shard(self, shard: int) -> Records:
         folder = self._shard(shard)
@@ -178,7 +177,7 @@ def _join(folder: Path, campaign: Campaign) -> Campaign:
                 "empty or new one"
             )
         header.parent.mkdir(exist_ok=True)
-        write_bytes(header, _json_bytes(campaign))
+        write_bytes(header, json_bytes(campaign))
         return campaign
     if differences := campaign_differences(old, campaign):
         raise ProfileError(
@@ -204,7 +203,3 @@ def _contents(records: Records) -> dict[str, bytes]:
         ROUNDS_FILE: table_bytes(records.rounds),
         HIDDEN_FILE: hidden_bytes(records.hidden),
     }
-
-
-def _json_bytes(model: BaseModel) -> bytes:
-    return model.model_dump_json(indent=2).encode() + b"\n"

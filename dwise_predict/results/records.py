@@ -18,17 +18,19 @@ SUMMARY_FILE = "summary.json"
 
 TIMES = ("arrival_s", "admitted_s", "first_round_s", "first_block_s", "finished_s")
 ESTIMATES = ("admission_estimate", "refined_estimate")
+_OF_PROFILES = {"token_bins", "shard"}
 _UNKNOWN_TO_SOME = {"prompt_sha256", "words", "newlines"}
 
 REQUESTS_SCHEMA = pa.schema(
     [
         field.with_nullable(True) if field.name in _UNKNOWN_TO_SOME else field
         for field in PROFILE_REQUESTS
-        if field.name != "shard"
+        if field.name not in _OF_PROFILES
     ]
     + [pa.field(name, pa.float64()) for name in ESTIMATES]
 )
-"""One row per request: a profile's columns without ``shard``, and the policy's estimates.
+"""One row per request: a profile's columns without ``token_bins`` and ``shard``, and the policy's
+estimates.
 
 ``prompt_sha256``, ``words`` and ``newlines`` are null where no prompt exists (synthetic requests).
 ``admission_estimate`` is what the policy was told at arrival, in its own unit (rounds for

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dwise_predict.errors import SimulationError
+from dwise_predict.profile import token_bins_of
 from dwise_predict.run_folder import RunFolder
 from dwise_predict.simulation.estimates import Target, no_predictions
 from dwise_predict.simulation.predictions import Predictions
@@ -71,6 +72,12 @@ def bundle_estimates(bundle: PredictorBundle, source: Source, curves: bool) -> L
         )
     bundle.require(source.profile.run.fingerprint)
     requests = source.profile.requests.take(source.rows)
+    if bundle.admission.features == "extended" and requests["token_bins"].null_count:
+        raise SimulationError(
+            "the bundle's admission features are extended, but the profile does not hold the "
+            "token_bins of every request: it was made by an earlier version or published without "
+            "prompts. Profile again, or take a bundle with the features sizes"
+        )
     prompt_tokens = integers(requests, "prompt_tokens")
     remaining = bundle.refiner(
         source.profile.hidden[source.rows], prompt_tokens, integers(requests, "budget_tokens")
@@ -81,7 +88,10 @@ def bundle_estimates(bundle: PredictorBundle, source: Source, curves: bool) -> L
     return LearnedRounds(
         name=f"bundle {bundle.source}",
         admission=bundle.admission.rounds_batch(
-            integers(requests, "words"), integers(requests, "newlines"), prompt_tokens
+            integers(requests, "words"),
+            integers(requests, "newlines"),
+            prompt_tokens,
+            token_bins_of(requests).tolist(),
         ),
         refined=remaining.mean().numpy().astype(np.float64),
         curves=residuals,
