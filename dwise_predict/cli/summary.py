@@ -34,7 +34,9 @@ def print_summary(result: RunResult) -> None:
 def print_bundle(bundle: PredictorBundle) -> None:
     """Print what a bundle is valid for and how good it is."""
     console = Console(highlight=False, markup=False)
-    facts = fingerprint_facts(bundle.config.fingerprint)
+    config = bundle.config
+    facts = fingerprint_facts(config.fingerprint)
+    facts["admission features"] = ", ".join(config.admission.features)
     console.print(_facts(f"bundle {bundle.source}: every file as it was written", facts))
     console.print(quality_table(bundle.metrics))
 

@@ -15,6 +15,7 @@ Examples:
   dwise train --model tiny --resume
   dwise train --model tiny --workload prompts.jsonl --out runs/mine
   dwise train --model tiny --set engine.slots=16 --plan
+  dwise train --model tiny --set predictors.admission.features=extended
   dwise train --profile runs/tiny/profile --out runs/again
   dwise train --profile hub:ORG/dwise-tiny-profile --set predictors.refiner.members=5
 """

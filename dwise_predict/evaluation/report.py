@@ -246,6 +246,7 @@ def _facts(profile: Profile, bundle: PredictorBundle) -> dict[str, str]:
         "seed": str(run.seed),
         "workload": f"{run.workload.name}, sha256 {run.workload.sha256}",
         "served": f"{run.counts.requests:,} requests in {run.counts.rounds:,} rounds",
+        "admission features": ", ".join(bundle.config.admission.features),
         "horizon": f"{bundle.refiner.horizon} rounds",
         "command": provenance.command,
         "git revision": provenance.git_revision or UNDEFINED,
