@@ -209,7 +209,7 @@ def _try(folder: Path) -> str:
     except BundleError as error:
         return f"refused: {error}"
     with bundle.admission as admission:
-        rounds = admission.rounds(words=10, newlines=1, prompt_tokens=20)
+        rounds = admission.rounds(words=10, newlines=1, prompt_tokens=20, token_ids=range(20))
     hidden = np.zeros((2, bundle.config.refiner.hidden_size), dtype=np.float32)
     mean = bundle.refiner(hidden, np.array([5, 9]), np.array([64, 256])).mean()
     assert rounds >= 1 and mean.shape == (2,)

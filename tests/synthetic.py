@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 from dwise_predict.files import write_folder
 from dwise_predict.fingerprint import Fingerprint
 from dwise_predict.predictors.examples import Examples
+from dwise_predict.predictors.features import token_bins
 from dwise_predict.profile.encoding import digest, hidden_bytes, table_bytes
 from dwise_predict.profile.records import (
     HIDDEN_FILE,
@@ -84,6 +86,16 @@ def synthetic_examples(
         rounds=rounds,
         finish_reason=np.where(aborted, "abort", np.where(rounds > 250, "budget", "eos")),
     )
+
+
+def with_tokens(examples: Examples, seed: int) -> Examples:
+    """The same requests with prompts whose tokens tell of the rounds what sizes do not."""
+    rng = np.random.default_rng(seed)
+    bins = np.empty(len(examples), dtype=np.object_)
+    for i, rounds in enumerate(examples.rounds.tolist()):
+        telling = np.flatnonzero(np.linspace(0, 6, 60) < np.log(rounds) + 0.3 * rng.normal())
+        bins[i] = np.array(token_bins([*telling, *rng.integers(100_000, size=20)]), np.uint16)
+    return replace(examples, token_bins=bins)
 
 
 def write_profile(

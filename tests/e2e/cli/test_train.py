@@ -95,6 +95,22 @@ def test_profile_alone_then_train_is_train(study: Path, tmp_path: Path) -> None:
     assert same_result(study / "run", tmp_path / "run") == []
 
 
+def test_extended_admission_features_from_the_same_profile(study: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    extended = ("--set", "predictors.admission.features=extended")
+    trained = dwise("train", "--profile", "run", *extended, "--out", run, cwd=study)
+    assert trained.returncode == 0, trained.stderr
+    verified = dwise("verify", run / "bundle", cwd=study)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert "token_counts_1024" in dwise("inspect", run / "bundle", cwd=study).stdout
+    assert "token_counts_1024" in (run / "report.html").read_text()
+    changed = dwise("diff", "run/bundle", run / "bundle", cwd=study).stdout
+    assert "settings.admission.features: sizes -> extended" in changed
+    flags = ("--profile", run, "--bundle", run / "bundle", "--policy", "dwise")
+    simulated = dwise("simulate", *flags, cwd=study)
+    assert simulated.returncode == 0, simulated.stderr
+
+
 class _Page(HTMLParser):
     """Collects what a page would load, its ids and its open elements."""
 

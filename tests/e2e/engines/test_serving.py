@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from dwise_predict.bundle import PredictorBundle
+from dwise_predict.engines.recording import engine_request
 from dwise_predict.engines.torch_engine.engine import TorchEngine
 from dwise_predict.errors import EngineError, IncompatibleBundleError
-from dwise_predict.recipe import load_recipe
+from dwise_predict.predictors.admission import fit_admission
+from dwise_predict.predictors.features import feature_matrix
+from dwise_predict.recipe import AdmissionSettings, PredictorSettings, load_recipe
 from dwise_predict.results import Results
 from dwise_predict.results.records import REQUESTS_SCHEMA, ROUNDS_SCHEMA
 from dwise_predict.scheduling import ResidencyLimits, RoundCost
@@ -103,6 +106,31 @@ def test_policies_serve_the_same_answers_in_different_rounds() -> None:
     refined = ours.requests["refined_estimate"].to_numpy()
     told = ~np.isnan(refined)
     assert np.corrcoef(refined[told], rounds[told])[0, 1] > 0.7
+
+
+def test_extended_admission_features_read_the_prompt() -> None:
+    prompts = [engine_request(request, engine(), 64).prompt_ids for request in REQUESTS]
+    stock = served("fcfs").requests
+    columns = [stock[name].to_numpy() for name in ("words", "newlines", "prompt_tokens")]
+    settings = AdmissionSettings(features="extended", min_leaf=2)
+    rounds = stock["rounds"].to_numpy().astype(np.int64)
+    admission = fit_admission(feature_matrix(*columns, prompts), rounds, settings, seed=0)
+    extended = PredictorBundle.create(
+        bundle().config.fingerprint,
+        PredictorSettings(admission=settings),
+        0,
+        admission,
+        bundle().refiner,
+        bundle().metrics,
+        bundle().provenance,
+    )
+    ours = serve_workload(
+        REQUESTS, engine(), SETUPS["dwise"], LIMITS, BURST, 64, COST, bundle=extended
+    )
+    told = ours.requests["admission_estimate"].to_numpy()
+    np.testing.assert_array_equal(told, admission.rounds_batch(*columns, prompts))
+    assert np.corrcoef(np.log(told), np.log(rounds))[0, 1] > 0.9
+    assert ours.requests["output_tokens"].to_pylist() == stock["output_tokens"].to_pylist()
 
 
 def test_says_why_a_policy_cannot_be_served() -> None:

@@ -97,6 +97,7 @@ def test_labels_agree_with_the_reference(checkpoint: Path, recipe: Recipe, tmp_p
             "words": len(request.text.split()),
             "newlines": 1,
             "prompt_tokens": len(prompt),
+            "token_bins": sorted(token % 1024 for token in prompt),
             "prompt_blocks": len(prompt) // 4,
             "budget_tokens": budget,
             "output_tokens": len(decoded.output),

@@ -8,11 +8,15 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from dwise_predict.recipe import AdmissionSettings, PredictorSettings, RefinerSettings
+from dwise_predict.training import train_bundle
 from dwise_predict.zoo import bundled_folder
 from tests import corruption
 from tests.runs import environment
+from tests.synthetic import synthetic_examples, with_tokens, write_profile
 
 ROOT = Path(__file__).parents[3]
+TINY = bundled_folder("tiny")
 SECONDS = 1.0
 MEGABYTES = 500
 HARMLESS = {"flip", "replace", "truncate", "grow", "rename", "huge", "retype", "graft"}
@@ -20,9 +24,9 @@ HARMLESS = {"flip", "replace", "truncate", "grow", "rename", "huge", "retype", "
 an attacker who repairs the hashes has simply written another bundle."""
 
 
-def corrupted(first: int, count: int, mode: str) -> list[dict[str, object]]:
+def corrupted(first: int, count: int, mode: str, bundle: Path = TINY) -> list[dict[str, object]]:
     """What became of ``count`` corruptions; a crash or hang of the worker fails the test."""
-    arguments = [str(bundled_folder("tiny")), str(first), str(count), mode]
+    arguments = [str(bundle), str(first), str(count), mode]
     worker = subprocess.run(
         [sys.executable, "-m", "tests.corruption", *arguments],
         cwd=ROOT,
@@ -56,3 +60,18 @@ def test_repaired_hashes_do_not_make_damage_dangerous() -> None:
     assert len(refused) > 200
     assert max(row["seconds"] for row in rows) < SECONDS
     assert rows[-1]["peak_kb"] - rows[0]["peak_kb"] < MEGABYTES * 1024
+
+
+def test_a_thousand_features_do_not_make_damage_dangerous(tmp_path: Path) -> None:
+    examples = [with_tokens(synthetic_examples(n, n, 8), n) for n in (80, 40)]
+    profile = write_profile(tmp_path / "profile", *examples)
+    settings = PredictorSettings(
+        admission=AdmissionSettings(features="extended"),
+        refiner=RefinerSettings(width=16, epochs=2, members=2),
+    )
+    train_bundle(profile, tmp_path / "bundle", settings, seed=0)
+    for mode, count in (("plain", 60), ("rehashed", 200)):
+        rows = corrupted(20_000, count, mode, tmp_path / "bundle")
+        loaded = {row["kind"] for row in rows if row["outcome"] == "loaded"}
+        assert loaded <= (HARMLESS if mode == "rehashed" else set())
+        assert max(row["seconds"] for row in rows) < SECONDS

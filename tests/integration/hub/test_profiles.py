@@ -17,13 +17,15 @@ from dwise_predict.errors import HubError, ProfileError, RunError
 from dwise_predict.hub.address import Address
 from dwise_predict.hub.client import Access
 from dwise_predict.pipeline import run_training_from_profile
+from dwise_predict.predictors.errors import TrainingError
 from dwise_predict.profile import read_profile
 from dwise_predict.profile_repo import fetch_profile, push_profile, repo_files
+from dwise_predict.recipe import AdmissionSettings
 from dwise_predict.workload.schema import Message, Request
 from tests.hub import Fault, Hub
 from tests.integration.hub.conftest import SETTINGS
 from tests.profiles import small_workload
-from tests.synthetic import synthetic_examples, write_profile
+from tests.synthetic import synthetic_examples, with_tokens, write_profile
 
 REPO = "acme/dwise-dllm-mini-profile"
 
@@ -73,6 +75,25 @@ def test_prompts_are_published_when_asked_for_and_belong_to_the_profile(tmp_path
         repo_files(folder, wrong)
 
 
+def test_token_bins_go_with_the_prompts(hub: Hub, tmp_path: Path) -> None:
+    prompts = small_workload(12)
+    folder = _profile_of(prompts, tmp_path / "profile")
+    bins = read_profile(folder).requests["token_bins"]
+    assert bins.null_count == 0
+    for files, published in ((repo_files(folder, prompts), 0), (repo_files(folder, None), 12)):
+        push_profile(files, REPO, "profile")
+        found = read_profile(fetch_profile(Address(REPO), Access()).folder)
+        assert found.requests["token_bins"].null_count == published
+        assert found.requests.drop_columns(["token_bins"]).equals(
+            read_profile(folder).requests.drop_columns(["token_bins"])
+        )
+    extended = SETTINGS.model_copy(update={"admission": AdmissionSettings(features="extended")})
+    with pytest.raises(TrainingError, match="published without prompts"):
+        run_training_from_profile(
+            fetch_profile(Address(REPO), Access()).folder, tmp_path / "run", extended
+        )
+
+
 def test_prompts_do_not_stay_behind(hub: Hub, tmp_path: Path) -> None:
     prompts = small_workload(12)
     folder = _profile_of(prompts, tmp_path / "profile")
@@ -85,7 +106,7 @@ def test_prompts_do_not_stay_behind(hub: Hub, tmp_path: Path) -> None:
 
 def _profile_of(prompts: list[Request], folder: Path) -> Path:
     """A profile whose requests are these prompts."""
-    examples = synthetic_examples(len(prompts), seed=3, hidden=4)
+    examples = with_tokens(synthetic_examples(len(prompts), seed=3, hidden=4), seed=3)
     examples.prompt[:] = [request.prompt_sha256 for request in prompts]
     ids = [request.request_id for request in prompts]
     return write_profile(folder, examples, synthetic_examples(0, 4, 4), request_ids=ids)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 
 import lightgbm
 import numpy as np
@@ -67,6 +68,91 @@ def test_single_row_path_equals_the_batch_path(make: Callable[[], AdmissionPredi
     ]
     np.testing.assert_allclose(single, batch, rtol=1e-14)
     assert len(np.unique(batch)) > 10
+
+
+def prompts(n: int, seed: int) -> list[list[int]]:
+    """Token ids of prompts of 0 to 3,000 tokens."""
+    rng = np.random.default_rng(seed)
+    return [rng.integers(50_000, size=rng.integers(3_000)).tolist() for _ in range(n)]
+
+
+TOKENS = prompts(len(EXAMPLES), seed=1)
+SIZES = (EXAMPLES.words, EXAMPLES.newlines, EXAMPLES.prompt_tokens)
+
+
+@lru_cache
+def fitted_extended() -> AdmissionPredictor:
+    matrix = feature_matrix(*SIZES, TOKENS)
+    rounds = np.rint(2 + matrix[:, 10] + 3 * matrix[:, 500]).astype(np.int64)
+    return fit_admission(matrix, rounds, EXTENDED, seed=0)
+
+
+EXTENDED = AdmissionSettings(features="extended")
+
+
+def test_extended_predictions_are_those_of_lightgbm_to_the_last_bit() -> None:
+    predictor = fitted_extended()
+    assert predictor.features == "extended"
+    booster = lightgbm.Booster(model_str=predictor.text)
+    unseen = prompts(len(EXAMPLES), seed=2)
+    expected = np.maximum(np.exp(booster.predict(feature_matrix(*SIZES, unseen))), 1)
+    np.testing.assert_array_equal(predictor.rounds_batch(*SIZES, unseen), expected)
+    single = [
+        predictor.rounds(words=w, newlines=n, prompt_tokens=t, token_ids=ids)
+        for (w, n, t), ids in zip(FEATURES.tolist(), unseen, strict=True)
+    ]
+    np.testing.assert_allclose(single, expected, rtol=1e-14)
+    assert len(np.unique(expected)) > 20
+    assert predictor.text == fit_admission(
+        feature_matrix(*SIZES, TOKENS),
+        np.rint(2 + feature_matrix(*SIZES, TOKENS)[:, [10, 500]] @ [1, 3]).astype(np.int64),
+        EXTENDED,
+        seed=0,
+    ).text  # fmt: skip
+
+
+def test_a_batch_larger_than_one_matrix_is_all_predicted() -> None:
+    n, predictor = 5_000, fitted_extended()
+    repeated = [np.resize(column, n) for column in SIZES]
+    unseen = [TOKENS[i % len(TOKENS)] for i in range(n)]
+    expected = np.resize(predictor.rounds_batch(*SIZES, TOKENS), n)
+    np.testing.assert_array_equal(predictor.rounds_batch(*repeated, unseen), expected)
+    with pytest.raises(ValueError, match="token_ids of 4096 prompts, sizes of 5000"):
+        predictor.rounds_batch(*repeated, unseen[:4096])
+    assert predictor.rounds_batch([], [], [], []).shape == (0,)
+
+
+def test_token_ids_are_required_by_extended_and_not_read_by_sizes() -> None:
+    row = {"words": 40, "newlines": 3, "prompt_tokens": 77}
+    for missing in (
+        lambda: fitted_extended().rounds(**row),
+        lambda: fitted_extended().rounds_batch([40], [3], [77]),
+    ):
+        with pytest.raises(ValueError, match="it also needs token_ids"):
+            missing()
+    sizes = fitted()
+    assert sizes.rounds(**row, token_ids=[1, 2]) == sizes.rounds(**row)
+    assert sizes.rounds_batch([40], [3], [77], [[1, 2]]) == sizes.rounds(**row)
+
+
+def test_threads_share_an_extended_predictor() -> None:
+    predictor = fitted_extended()
+    expected = predictor.rounds_batch(*SIZES, TOKENS)
+    wrong: list[int] = []
+
+    def work(offset: int) -> None:
+        for i in range(offset, len(TOKENS), 4):
+            w, n, t = FEATURES[i]
+            rounds = predictor.rounds(words=w, newlines=n, prompt_tokens=t, token_ids=TOKENS[i])
+            if abs(rounds - expected[i]) > 1e-9:
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
 
 
 def test_same_data_and_seed_give_the_same_bytes() -> None:

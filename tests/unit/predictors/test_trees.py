@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import re
 
+import numpy as np
 import pytest
 
 from dwise_predict.predictors.admission import fit_admission
@@ -73,6 +74,32 @@ def test_each_kind_of_hostile_edit_is_named(pattern: str, replacement: str, find
     assert hostile != TEXT
     with pytest.raises(TreeTextError, match=finding):
         check_tree_text(resized(hostile), max_trees=6, max_leaves=15)
+
+
+def test_trees_are_checked_against_the_features_they_are_for() -> None:
+    prompts = np.random.default_rng(0).integers(5_000, size=(len(EXAMPLES), 200))
+    sizes = (EXAMPLES.words, EXAMPLES.newlines, EXAMPLES.prompt_tokens)
+    settings = AdmissionSettings(trees=6, features="extended")
+    matrix = feature_matrix(*sizes, list(prompts))
+    rounds = matrix[:, 1026].astype(np.int64) + 1
+    extended = fit_admission(matrix, rounds, settings, seed=0).text
+    checked = check_tree_text(extended, 6, 15, "extended")
+    assert checked.features == "extended"
+    assert 1026 in {feature for tree in checked.structure for feature in tree.split_feature}
+    for text, features in ((extended, "sizes"), (TEXT, "extended")):
+        with pytest.raises(TreeTextError, match="max_feature_idx"):
+            check_tree_text(text, 6, 15, features)
+    for pattern, replacement, finding in (
+        (r"split_feature=\S+", "split_feature=1027", "outside 0..1026"),
+        (r"token_count_1023", "token_count_1024", "feature_names"),
+        (r"feature_infos=\S+ ", "feature_infos=", "describes 1026 features, not 1027"),
+        (r"feature_infos=\S+", f"feature_infos={'1' * 200_000}", "feature_infos"),
+    ):
+        hostile = re.sub(pattern, replacement, extended, count=1)
+        assert hostile != extended
+        with pytest.raises(TreeTextError, match=finding) as caught:
+            check_tree_text(resized(hostile), 6, 15, "extended")
+        assert len(str(caught.value)) < 300
 
 
 def test_sizes_that_point_elsewhere_are_refused() -> None:
