@@ -2,10 +2,11 @@
 
     python benchmarks/bench_admission.py
 
-*Single* is one request end to end, from its three features to rounds; plain LightGBM gets a row of
-an array, predicts it and takes the exponential. *Batch* is many requests at once. The model has the
-paper's size and is trained on random rounds. Prints microseconds per request and ratios. Ratios are
-what to compare between machines.
+*Single* is one request end to end, from its features (with ``extended``, a list of its token ids)
+to rounds; plain LightGBM gets a row of an array, predicts it and takes the exponential. *Batch* is
+many requests at once. The models have the paper's size; that of the features ``sizes`` is trained
+on random rounds, that of ``extended`` on rounds that some tokens tell. Prints microseconds per
+request and ratios. Ratios are what to compare between machines.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import lightgbm
 import numpy as np
 
 from dwise_predict.predictors.admission import AdmissionPredictor, fit_admission
+from dwise_predict.predictors.features import feature_matrix, token_counts
 from dwise_predict.recipe import AdmissionSettings
 
 REPEATS = 7
@@ -37,6 +39,39 @@ def main() -> None:
     single(trained, booster, features.tolist())
     for n in (16, 128, 2048):
         batch(trained, booster, features[:n])
+    extended(features)
+
+
+def extended(sizes: np.ndarray) -> None:
+    """Token counts beside the three sizes, for prompts of several lengths."""
+    rng = np.random.default_rng(1)
+    prompts = rng.integers(150, size=(len(sizes), 120)).tolist()
+    matrix = feature_matrix(*sizes.T, prompts)
+    rounds = np.maximum(1, matrix[:, 3:23].sum(axis=1)).astype(np.int64)
+    settings = AdmissionSettings(features="extended")
+    predictor = fit_admission(matrix, rounds, settings, seed=0)
+    booster = lightgbm.Booster(model_str=predictor.text)
+    building = microseconds(lambda _: AdmissionPredictor(predictor.text, features="extended"), 3)
+    print(f"extended predictor from its text, once: {building / 1000:.1f} ms")
+    for length in (64, 512, 1024, 10_000):
+        ids = rng.integers(150_000, size=length).tolist()
+
+        def ours(_: int, ids: list[int] = ids) -> float:
+            return predictor.rounds(words=40, newlines=3, prompt_tokens=len(ids), token_ids=ids)
+
+        def plain(_: int, ids: list[int] = ids) -> float:
+            row = feature_matrix([40], [3], [len(ids)], [ids])
+            return math.exp(booster.predict(row, num_threads=1)[0])
+
+        assert math.isclose(ours(0), plain(0), rel_tol=1e-12)
+        spent, other = microseconds(ours, 2_000), microseconds(plain, 200)
+        hashing = microseconds(lambda _, ids=ids: token_counts(ids), 2_000)
+        print(
+            f"extended, {length:6d} tokens: ours {spent:6.2f} us, counting alone {hashing:6.2f}; "
+            f"Booster.predict {other:7.2f} us   {other / spent:6.1f} times ours"
+        )
+    spent = microseconds(lambda _: predictor.rounds_batch(*sizes.T, prompts), 3) / len(sizes)
+    print(f"extended, batch of {len(sizes)} prompts of 120 tokens: {spent:.2f} us a request")
 
 
 def single(
