@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import pkgutil
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -49,7 +49,6 @@ CONTRACT: dict[str, tuple[str, ...]] = {
     _ADDER + "add_one_req": ("self", "req", "has_chunked_req", "truncation_align_size"),
     _ADDER + "add_dllm_staging_req": ("self", "req"),
     "sglang.srt.managers.schedule_batch.Req.init_next_round_input": ("self", "tree_cache"),
-    "sglang.srt.dllm.mixin.scheduler.DllmManager.add_waiting_reqs": ("self", "reqs"),
     "sglang.srt.dllm.mixin.req.ReqDllmMixin.is_dllm_prefill": ("self",),
     "sglang.srt.mem_cache.memory_pool.ReqToTokenPool.alloc": ("self", "reqs"),
     "sglang.srt.mem_cache.memory_pool.ReqToTokenPool.write": ("self", "indices", "values"),
@@ -74,37 +73,29 @@ def contract_faults() -> list[str]:
     return faults
 
 
-def extend_end(req: Any) -> int:
-    """Tokens of ``req`` that are cached once its scheduled block is processed."""
-    end: int = req.extend_end if hasattr(req, "extend_end") else req.extend_range.end
-    return end
-
-
-def prefix_length(req: Any) -> int:
-    """Cached tokens that the scheduled block of ``req`` attends to."""
-    length: int = req.prefix_len if hasattr(req, "prefix_len") else len(req.prefix_indices)
-    return length
-
-
 def separate_context(dllm_config: Any) -> bool:
     """Whether prompts are encoded in passes of their own (DiffusionGemma), never mixed."""
     return bool(getattr(dllm_config, "requires_separate_context_encoding", False))
 
 
-def lift_budgets(adder: Any) -> None:
-    """Let ``adder`` take every request that the plan chose.
+def lift_budgets(adder: Any) -> Callable[[], None]:
+    """Let ``adder`` take every request that the plan chose; call the result before each.
 
     Its own budgets assume that nothing is reserved: they would refuse residents whose KV is
     reserved, or cut their block short. Free KV is still checked, against what is truly free.
     """
-    budget = getattr(adder, "memory_budget", None)
-    if budget is not None:
-        budget.total_offset = budget.current_offset = 0
-    else:
-        adder.rem_total_token_offset = adder.cur_rem_token_offset = 0
-    adder.rem_input_tokens = max(adder.rem_input_tokens, 1 << 40)
+    adder.rem_input_tokens = 1 << 40
     if adder.rem_chunk_tokens is not None:
-        adder.rem_chunk_tokens = max(adder.rem_chunk_tokens, 1 << 40)
+        adder.rem_chunk_tokens = 1 << 40
+    budget: Any = getattr(adder, "memory_budget", None)
+
+    def lift_first() -> None:
+        adder.rem_total_token_offset = adder.cur_rem_token_offset = 0
+
+    def lift_later() -> None:
+        budget.total_offset = budget.current_offset = 0
+
+    return lift_first if budget is None else lift_later
 
 
 def hold_row(req: Any, pool: Any) -> None:

@@ -7,10 +7,8 @@ import logging
 import math
 import time
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from dwise_predict.errors import EngineError
 from dwise_predict.scheduling import (
@@ -29,8 +27,10 @@ from dwise_predict.sglang import compat
 from dwise_predict.sglang.activation import Activation
 from dwise_predict.sglang.metrics import Counts
 from dwise_predict.sglang.requests import Tracked
+from dwise_predict.sglang.tap import HiddenTap
 
 _log = logging.getLogger(__name__)
+_STARTED = attrgetter("started")
 
 
 class RankMismatchError(EngineError):
@@ -54,6 +54,7 @@ class Planner:
         self._counts = counts
         self._bundle = activation.bundle
         self._check_ranks = settings.check_ranks
+        self._ranks = compat.ranks()[1]
         self._events: list[Event] = []
         self._plan = Plan()
         rows = scheduler.req_to_token_pool.size
@@ -63,9 +64,9 @@ class Planner:
             multiplier=max(1, min(settings.resident_multiplier, rows // activation.slots)),
             kv_tokens=scheduler.max_total_num_tokens,
         )
-        name, _, curves = settings.policy.partition("-")
-        self._curves = bool(curves)
-        policy = make_policy(name, {"estimate": "residual"} if curves else {})
+        self._curves = settings.curves
+        name = settings.policy.partition("-")[0]
+        policy = make_policy(name, {"estimate": "residual"} if self._curves else {})
         self.core = build_scheduler(policy, "mixed_phase", self.limits)
 
     def impossible(self, tracked: Tracked) -> str:
@@ -113,18 +114,19 @@ class Planner:
         """An output block had a round."""
         self._events.append(DenoisingRoundProcessed(request_id, block_done))
 
-    def refined(self, requests: list[Tracked], curves: npt.NDArray[np.float64]) -> None:
-        """Take refined estimates, ``[n, K + 1]``: remaining rounds after t further rounds."""
-        if compat.ranks()[1] > 1:
+    def refined(self, requests: list[Tracked], rows: list[int], tap: HiddenTap) -> None:
+        """Take the refined estimates of ``requests`` from their ``rows`` of the round."""
+        curves = tap.residuals(rows) if self._curves else tap.estimates(rows)[:, None]
+        if self._ranks > 1:
             curves = compat.from_first_rank(curves, self._scheduler.tp_cpu_group)
-        for tracked, curve in zip(requests, curves, strict=True):
+        for tracked, curve in zip(requests, curves.tolist(), strict=True):
             if not math.isfinite(curve[0]):
                 self._counts.fallbacks["refined_not_finite"] += 1
                 continue
-            tracked.refined = float(curve[0])
+            tracked.refined = curve[0]
             self._counts.refinements += 1
-            residual = curve.tolist() if self._curves else None
-            self._events.append(Estimated(tracked.req.rid, tracked.refined, residual))
+            residual = curve if self._curves else None
+            self._events.append(Estimated(tracked.req.rid, curve[0], residual))
 
     def plan(self) -> None:
         """Decide the next round and move admitted requests to SGLang's residents."""
@@ -137,9 +139,9 @@ class Planner:
             self._compare(plan)
         if plan.admit:
             admitted = set(plan.admit)
-            scheduler.dllm_manager.add_waiting_reqs(
-                [self._tracked[request_id].req for request_id in plan.admit]
-            )
+            scheduler.dllm_manager.waiting_queue += [
+                self._tracked[request_id].req for request_id in plan.admit
+            ]
             scheduler.waiting_queue = [r for r in scheduler.waiting_queue if r.rid not in admitted]
         self._counts.planning_s.append(time.perf_counter() - started)
 
@@ -151,8 +153,10 @@ class Planner:
             contexts = [tracked for tracked in chosen if tracked.req.is_dllm_prefill()]
             chosen = contexts or chosen
         # Incoming requests first: SGLang 0.5.20 counts rows that staging ones hold already.
-        for tracked in sorted(chosen, key=lambda tracked: tracked.started):
-            compat.lift_budgets(adder)
+        chosen.sort(key=_STARTED)
+        lift = compat.lift_budgets(adder)
+        for tracked in chosen:
+            lift()
             if tracked.started:
                 adder.add_dllm_staging_req(tracked.req)
                 continue
@@ -178,6 +182,7 @@ class Planner:
                 words=tracked.words,
                 newlines=tracked.newlines,
                 prompt_tokens=tracked.prompt_tokens,
+                token_ids=tracked.req.origin_input_ids,
             )
         except Exception:
             _log.exception("DWISE: admission prediction failed")

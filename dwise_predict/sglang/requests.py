@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dwise_predict.sglang import compat
 from dwise_predict.work import prefill_blocks
 from dwise_predict.workload.schema import newline_count, word_count
 
@@ -46,13 +45,13 @@ class Tracked:
 
 
 class Row(NamedTuple):
-    """One slot of a round. ``prefix`` counts the cached tokens that its block attends to."""
+    """One slot of a round: a block after ``prefix`` cached tokens, ending at token ``end``."""
 
     tracked: Tracked
     prefill: bool
     first: bool
-    end: int
     prefix: int
+    end: int
 
 
 def track(req: Any, order: int, now: float, dllm_config: Any, separate: bool) -> Tracked:
@@ -72,13 +71,6 @@ def track(req: Any, order: int, now: float, dllm_config: Any, separate: bool) ->
         prompt_blocks_left=blocks,
         has_mask=dllm_config.mask_id in req.origin_input_ids,
     )
-
-
-def row_of(tracked: Tracked, separate: bool, context_pass: bool) -> Row:
-    """The slot that the request has in a round that was just formed."""
-    end, prefix = compat.extend_end(tracked.req), compat.prefix_length(tracked.req)
-    prefill = context_pass if separate else end <= tracked.prompt_tokens
-    return Row(tracked, prefill, not prefill and tracked.rounds == 0, end, prefix)
 
 
 def _counts(req: Any) -> tuple[float, float]:

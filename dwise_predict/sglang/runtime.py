@@ -14,7 +14,7 @@ from dwise_predict.sglang.activation import Activation
 from dwise_predict.sglang.metrics import Counts, Exporter
 from dwise_predict.sglang.planner import Planner
 from dwise_predict.sglang.recorder import Recorder
-from dwise_predict.sglang.requests import Row, Tracked, row_of, track
+from dwise_predict.sglang.requests import Row, Tracked, track
 from dwise_predict.sglang.tap import HiddenTap
 
 _log = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ class Runtime:
                 activation.fingerprint.block_size,
                 compat.graph_rows(activation.slots),
                 None if bundle is None else bundle.refiner,
+                curves=activation.settings is not None and activation.settings.curves,
             )
         self._scheduler: Any = None
         self._exporter: Exporter | None = None
@@ -112,17 +113,21 @@ class Runtime:
     def round_started(self, batch: Any) -> None:
         """A round was formed: remember its rows, and have first rounds pooled."""
         context_pass = self._separate and not batch.forward_mode.is_dllm_extend()
-        self._rows = [
-            row_of(self.tracked[req.rid], self._separate, context_pass) for req in batch.reqs
-        ]
+        rows: list[Row] = []
+        first = []
+        for req, prefix, length in zip(
+            batch.reqs, batch.prefix_lens, batch.extend_lens, strict=True
+        ):
+            tracked, end = self.tracked[req.rid], prefix + length
+            prefill = context_pass if self._separate else end <= tracked.prompt_tokens
+            if not prefill and tracked.rounds == 0:
+                first.append((len(rows), tracked.prompt_tokens, tracked.budget_tokens))
+                rows.append(Row(tracked, False, True, prefix, end))
+            else:
+                rows.append(Row(tracked, prefill, False, prefix, end))
+        self._rows = rows
         if self.tap is not None:
-            self.tap.begin_round(
-                [
-                    (i, row.tracked.prompt_tokens, row.tracked.budget_tokens)
-                    for i, row in enumerate(self._rows)
-                    if row.first
-                ]
-            )
+            self.tap.begin_round(first)
         self._round_s = self._now()
         if self.recorder is not None:
             for req in self._scheduler.dllm_manager.waiting_queue:
@@ -139,8 +144,8 @@ class Runtime:
     def round_finished(self, accepted: Sequence[int] | None) -> None:
         """The results of the round are committed; ``accepted``: tokens by row, None: all."""
         rows, now = self._rows, self._now()
-        for i, row in enumerate(rows):
-            self._advance(row, accepted is None or accepted[i] > 0, now)
+        for row, tokens in zip(rows, accepted or [1] * len(rows), strict=True):
+            self._advance(row, tokens > 0, now)
         self._first_rounds([i for i, row in enumerate(rows) if row.first])
         self._count(rows)
         if self.recorder is not None:
@@ -160,20 +165,20 @@ class Runtime:
         return time.perf_counter() - self._origin
 
     def _advance(self, row: Row, done: bool, now: float) -> None:
-        tracked, request_id = row.tracked, row.tracked.req.rid
-        if self._separate:
-            left = 0 if not row.prefill or row.end >= tracked.prompt_tokens else 1
-        else:
-            cached = row.end if row.prefill and done else row.prefix
-            left = max(0, tracked.prompt_blocks - cached // self._block_size)
-        # Blocks found in the prefix cache count with the first block that is processed after them.
-        new = tracked.prompt_blocks_left - left
-        tracked.prompt_blocks_left = left
-        if self.planner is not None:
-            self.planner.processed(request_id, new)
-        if row.prefill:
+        tracked, prefill, first, prefix, end = row
+        if tracked.prompt_blocks_left:
+            # Blocks found in the prefix cache count with the first block processed after them.
+            if self._separate:
+                left = int(prefill and end < tracked.prompt_tokens)
+            else:
+                cached = end if prefill and done else prefix
+                left = max(0, tracked.prompt_blocks - cached // self._block_size)
+            if self.planner is not None and left < tracked.prompt_blocks_left:
+                self.planner.processed(tracked.req.rid, tracked.prompt_blocks_left - left)
+            tracked.prompt_blocks_left = left
+        if prefill:
             return
-        if row.first:
+        if first:
             tracked.first_round_s = self._round_s
         tracked.rounds += 1
         tracked.rounds_in_block += 1
@@ -183,7 +188,7 @@ class Runtime:
             if tracked.first_block_s is None:
                 tracked.first_block_s = now
         if self.planner is not None:
-            self.planner.denoised(request_id, done)
+            self.planner.denoised(tracked.req.rid, done)
 
     def _first_rounds(self, first: list[int]) -> None:
         if not first or self.tap is None:
@@ -194,8 +199,7 @@ class Runtime:
             return
         going_on = [i for i in first if not self._rows[i].tracked.req.finished()]
         if self.planner is not None and going_on:
-            requests = [self._rows[i].tracked for i in going_on]
-            self.planner.refined(requests, self.tap.residuals(going_on))
+            self.planner.refined([self._rows[i].tracked for i in going_on], going_on, self.tap)
 
     def _forget(self, request_id: str, finished_s: float | None = None) -> None:
         tracked = self.tracked.pop(request_id)

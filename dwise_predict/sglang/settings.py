@@ -52,6 +52,11 @@ class Settings:
         """Whether the policy ranks by predictions."""
         return self.policy.startswith("dwise")
 
+    @property
+    def curves(self) -> bool:
+        """Whether the policy follows the whole predicted distribution."""
+        return self.policy == "dwise-residual"
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
         """Read and check all variables.

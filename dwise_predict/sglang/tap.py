@@ -26,13 +26,18 @@ class HiddenTap:
         block_size: tokens per block.
         rows: most blocks of a forward pass, padding included.
         refiner: predicts remaining rounds for each row; None: only the means are taken.
+        curves: bring back whole distributions, not only expectations.
     """
 
-    def __init__(self, block_size: int, rows: int, refiner: Refiner | None) -> None:
+    def __init__(
+        self, block_size: int, rows: int, refiner: Refiner | None, curves: bool = False
+    ) -> None:
         self.block_size = block_size
         self.rows = rows
         self._refiner = refiner
-        self._calibration = None if refiner is None else refiner.calibration
+        self._curves = curves
+        knots = None if refiner is None else refiner.calibration
+        self._knots = None if knots is None else (np.array(knots.raw), np.array(knots.calibrated))
         self._first: tuple[tuple[int, int, int], ...] = ()
         self._means: Tensor | None = None
 
@@ -62,7 +67,9 @@ class HiddenTap:
         counts = self._counts[:rows]
         counts.copy_(self._counts_host[:rows], non_blocking=True)
         survival = self._refiner(means, counts[:, 0], counts[:, 1]).survival()
-        self._survival_host[:rows].copy_(survival, non_blocking=True)
+        self._expected_host[:rows].copy_(survival.sum(-1), non_blocking=True)
+        if self._curves:
+            self._survival_host[:rows].copy_(survival, non_blocking=True)
 
     def means(self, rows: Sequence[int]) -> npt.NDArray[np.float16]:
         """Hidden means of ``rows``, float16 ``[n, hidden]``; after the round."""
@@ -70,21 +77,26 @@ class HiddenTap:
         values: npt.NDArray[np.float16] = self._means[list(rows)].cpu().numpy().astype(np.float16)
         return values
 
-    def residuals(self, rows: Sequence[int]) -> npt.NDArray[np.float64]:
-        """Typical remaining rounds of ``rows`` after t further rounds; after the round.
+    def estimates(self, rows: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Typical remaining rounds of ``rows``, float64 ``[n]``; after the round."""
+        return self._typical(self._expected_host.numpy()[rows])
 
-        Column 0 is the refined estimate; float64 ``[n, K + 1]``, on the scale of admission
-        estimates.
-        """
-        survival = self._survival_host[list(rows)].double()
-        ahead = survival.flip(-1).cumsum(-1).flip(-1)
-        expected = torch.where(survival > 0, ahead / survival, torch.ones_like(ahead))
-        if self._calibration is not None:
-            expected = self._calibration(expected)
-        # A failed prediction must not become a number.
-        expected[~torch.isfinite(survival).all(-1)] = torch.nan
-        values: npt.NDArray[np.float64] = expected.numpy()
-        return values
+    def residuals(self, rows: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Typical remaining rounds after t further rounds, ``[n, K + 1]``; after the round."""
+        survival = self._survival_host.numpy()[rows].astype(np.float64)
+        ahead = survival[:, ::-1].cumsum(1)[:, ::-1]
+        alive = survival > 0
+        return self._typical(np.where(alive, ahead / np.where(alive, survival, 1), 1.0))
+
+    def _typical(self, expected: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+        """The bundle's calibration (see ``CalibrationMap``), for a few numbers on the host."""
+        if self._knots is None:
+            return expected.astype(np.float64)
+        raw, calibrated = self._knots
+        typical: npt.NDArray[np.float64] = np.interp(expected, raw, calibrated)
+        beyond = expected > raw[-1]
+        typical[beyond] = expected[beyond] * (calibrated[-1] / raw[-1])
+        return typical
 
     def _allocate(self, hidden: Tensor) -> None:
         device, pinned = hidden.device, hidden.is_cuda
@@ -95,8 +107,10 @@ class HiddenTap:
             self._counts = torch.ones(self.rows, 2, device=device)
             if self._refiner is not None:
                 self._refiner = self._refiner.to(device)
-                columns = self._refiner.horizon + 1
-                self._survival_host = torch.ones(self.rows, columns, pin_memory=pinned)
+                self._expected_host = torch.ones(self.rows, pin_memory=pinned)
+                if self._curves:
+                    columns = self._refiner.horizon + 1
+                    self._survival_host = torch.ones(self.rows, columns, pin_memory=pinned)
         self._write_counts()
 
     def _write_counts(self) -> None:

@@ -52,6 +52,7 @@ def test_estimates_are_those_of_the_bundle(engine, served, monkeypatch):
             words=len(text.split()),
             newlines=text.count("\n"),
             prompt_tokens=len(request.prompt_ids),
+            token_ids=request.prompt_ids,
         )
         assert found.estimate == expected
     refined = bundle.refiner(
@@ -119,10 +120,11 @@ def record_curves(sglang, monkeypatch):
     planner, curves = sglang.scheduler._dwise.planner, {}
     refined = planner.refined
 
-    def noted(requests, values):
-        for request, curve in zip(requests, values, strict=True):
-            curves[request.req.rid] = curve.tolist()
-        refined(requests, values)
+    def noted(requests, rows, tap):
+        if planner._curves:
+            for request, curve in zip(requests, tap.residuals(rows), strict=True):
+                curves[request.req.rid] = curve.tolist()
+        refined(requests, rows, tap)
 
     monkeypatch.setattr(planner, "refined", noted)
     return curves

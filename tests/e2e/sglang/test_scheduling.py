@@ -90,7 +90,6 @@ def test_an_abort_between_two_blocks_frees_everything(engine, monkeypatch, radix
     while not sglang.requests["short"].finished():
         sglang.step()
     sglang.assert_drained()
-    sglang.scheduler.on_idle()
     assert sglang.scheduler._dwise.tracked == {}
 
 

@@ -20,12 +20,12 @@ ATTRIBUTES = {
             "self.rem_total_token_offset =",
             "self.cur_rem_token_offset =",
         ),
-        "managers/schedule_batch.py": ("self.extend_range", "self.prefix_indices"),
+        "managers/schedule_batch.py": ("self.prefix_indices",),
     },
     "0.5.23": {
         "mem_cache/prefill_budget.py": ("self.total_offset =", "self.current_offset ="),
         "managers/schedule_policy.py": ("self.memory_budget",),
-        "managers/schedule_batch.py": ("self.extend_end", "self.prefix_len"),
+        "managers/schedule_batch.py": ("self.prefix_len",),
         "dllm/config.py": ("self.requires_separate_context_encoding =",),
     },
     "both": {
@@ -43,6 +43,8 @@ ATTRIBUTES = {
             "self.finished_reason",
             "def output_ids_through_stop",
             "self.dllm_initialized",
+            "self.prefix_lens =",
+            "self.extend_lens =",
         ),
         "managers/scheduler.py": (
             "self.waiting_queue",

@@ -5,6 +5,7 @@ Paged allocation in 0.5.20: its Triton kernel is replaced by SGLang's own naive 
 """
 
 import json
+import os
 from pathlib import Path
 
 from sglang.srt.plugins.hook_registry import HookRegistry, HookType
@@ -52,8 +53,41 @@ def alloc_extend(
     return out
 
 
+def skew_second_rank(result, self, *args, **kwargs):
+    """From round 20 on, the second rank plans with its requests in another order."""
+    from sglang.srt.runtime_context import get_parallel
+
+    planner = self._dwise.planner
+    if get_parallel().tp_rank == 1 and planner.core.clock.round == 20:
+        plan = planner.core.plan
+
+        def reversed_plan(now):
+            planned = plan(now)
+            return type(planned)(planned.admit, planned.run[:-1], planned.pause)
+
+        planner.core.plan = reversed_plan
+
+
+def write_plans(result, self, *args, **kwargs):
+    """One digest a round and rank, for tests that compare ranks."""
+    import hashlib
+
+    from sglang.srt.runtime_context import get_parallel
+
+    digest = hashlib.sha256(repr(self._dwise.planner._plan).encode()).hexdigest()
+    path = Path(os.environ["TEST_PLANS"]) / f"rank-{get_parallel().tp_rank}.txt"
+    with path.open("a") as file:
+        file.write(digest + "\n")
+
+
 def register():
     from importlib.metadata import version
+
+    formed = "sglang.srt.dllm.mixin.scheduler.SchedulerDllmMixin.get_new_batch_dllm"
+    if "TEST_PLANS" in os.environ:
+        HookRegistry.register(formed, write_plans, HookType.AFTER)
+    if "TEST_SKEW" in os.environ:
+        HookRegistry.register(formed, skew_second_rank, HookType.AFTER)
 
     HookRegistry.register(
         "sglang.srt.dllm.config.DllmConfig.from_server_args", own_mask_id, HookType.AFTER
