@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from dwise_predict.errors import ProfileError
 from dwise_predict.files import write_text
 from dwise_predict.fingerprint import Fingerprint, fingerprint_differences
+from dwise_predict.predictors.features import token_bins
 from dwise_predict.profile import (
     REQUESTS_SCHEMA,
     ROUNDS_SCHEMA,
@@ -102,6 +103,7 @@ class Recorder:
                 "words": tracked.words,
                 "newlines": tracked.newlines,
                 "prompt_tokens": tracked.prompt_tokens,
+                "token_bins": token_bins(tracked.req.origin_input_ids),
                 "prompt_blocks": tracked.prompt_blocks,
                 "budget_tokens": tracked.budget_tokens,
                 "output_tokens": len(tracked.req.output_ids_through_stop),

@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -83,7 +84,7 @@ class Server:
             return json.loads(answer.read() or "null")
 
     def generate(self, request, timeout=300):
-        """Output ids of one request (an EngineRequest); None when it was aborted."""
+        """Output ids of one EngineRequest; None when it was aborted or the server went away."""
         body = {
             "rid": request.request_id,
             "input_ids": list(request.prompt_ids),
@@ -93,9 +94,31 @@ class Server:
             answer = self.post("/generate", body, timeout)
         except urllib.error.HTTPError as error:
             return error.code
+        except (OSError, HTTPException):
+            return None
         if answer["meta_info"]["finish_reason"]["type"] == "abort":
             return None
         return answer["output_ids"]
+
+    def first_block_and_end(self, request):
+        """Seconds until the first and the last tokens of a streamed answer."""
+        body = {
+            "rid": request.request_id,
+            "input_ids": list(request.prompt_ids),
+            "sampling_params": {"temperature": 0, "max_new_tokens": request.budget_tokens},
+            "stream": True,
+        }
+        asked = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/generate",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+        )
+        started, first = time.perf_counter(), None
+        with urllib.request.urlopen(asked, timeout=600) as answer:
+            for line in answer:
+                if line.startswith(b"data: {") and first is None:
+                    first = time.perf_counter() - started
+        return first, time.perf_counter() - started
 
     def generate_all(self, queue, threads=128):
         with ThreadPoolExecutor(threads) as pool:
