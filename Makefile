@@ -13,13 +13,14 @@ ARGS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: help setup setup-dev demo test lint fmt soak-kill test-sglang sglang-wheels clean
+.PHONY: help setup setup-dev demo test lint fmt soak-kill measure-admission test-sglang sglang-wheels clean
 
 help:
 	@sed -n '1,3s/^# //p' Makefile
 	@echo 'make lint    formatting, lint and types'
 	@echo 'make fmt     apply formatting and safe fixes'
 	@echo 'make soak-kill  ten SIGKILLs in a default-size run, then a comparison'
+	@echo 'make measure-admission  both sets of admission features over ten seeds of the tiny model'
 	@echo 'make test-sglang  the SGLang plugin on the real engine (CPU); SGLANG=0.5.23 for the newest'
 
 setup: $(VENV)/.ready-train
@@ -65,6 +66,10 @@ fmt: setup-dev
 # undisturbed run's. Takes about as long as three demos.
 soak-kill: setup-dev
 	$(BIN)/python tests/soak/kill_resume.py
+
+# Ten profiles of the tiny model and twenty trainings: about twenty minutes.
+measure-admission: setup-dev
+	$(BIN)/python benchmarks/measure_admission_features.py --seeds 10 --out runs/admission
 
 # The real engine on a CPU, in an environment of its own (1.6 GB, about 90 s to set up).
 SGLANG ?= 0.5.20

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dwise_predict.errors import ProfileError
+from dwise_predict.predictors.features import token_bins
 from dwise_predict.profile import read_profile
 from dwise_predict.recipe import PredictorSettings, RefinerSettings
 from dwise_predict.scheduling import fcfs_scheduler
@@ -53,6 +54,7 @@ def test_labels_and_hidden_means_are_those_of_the_built_in_engine(
         assert row["rounds_per_block"] == list(answer.rounds_per_block)
         assert row["output_tokens"] == len(answer.output_ids)
         assert row["finish_reason"] == answer.finish_reason
+        assert row["token_bins"] == token_bins(request.prompt_ids)
         assert row["first_block_masked"] == answer.first_block_masked
         assert row["arrival_s"] <= row["admitted_s"] <= row["first_round_s"]
         assert row["first_round_s"] < row["first_block_s"] <= row["finished_s"]
