@@ -9,6 +9,9 @@ a burst with Poisson arrivals after it; every number of DWISE is given as a rati
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
+import signal
 import sys
 import tempfile
 import time
@@ -22,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.e2e.sglang import environment
 
+PATTERNS = ("burst", "burst+poisson")
 SHOWN = ("mean", "p50", "p99", "first block", "requests/s", "rounds", "slots/round")
 
 
@@ -76,19 +80,24 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         setting = Setting(TINY, kv_tokens=32_768)
         # Stock is recorded, which leaves its scheduling as it is and counts its rounds.
-        for name, variables in (
-            ("stock", {"DWISE_PROFILE": f"{folder}/recording"}),
-            ("dwise", {"DWISE_BUNDLE": "tiny"}),
+        strict = {"DWISE_STRICT": "1"}
+        with (
+            Server(setting, folder, {**strict, "DWISE_PROFILE": f"{folder}/recording"}) as stock,
+            stock.stopped(),
+            Server(setting, folder, {**strict, "DWISE_BUNDLE": "tiny"}) as dwise,
+            dwise.stopped(),
         ):
-            with Server(setting, folder, {**variables, "DWISE_STRICT": "1"}) as server:
-                server.generate_all(queue[:4])
-                for repeat in range(arguments.repeats):
-                    for pattern in ("burst", "burst+poisson"):
-                        rate = None if pattern == "burst" else arguments.rate
-                        arrivals = arrival_times(pattern, len(queue), rate, seed=0)
-                        found = run(server, queue, arrivals, f"{pattern}-{repeat}")
-                        results.setdefault((pattern, name), []).append(found)
-    for pattern in ("burst", "burst+poisson"):
+            pairs = {"stock": stock, "dwise": dwise}
+            for repeat, pattern in itertools.product(range(arguments.repeats), PATTERNS):
+                rate = None if pattern == "burst" else arguments.rate
+                arrivals = arrival_times(pattern, len(queue), rate, seed=0)
+                # In turns, so that both meet the same load of the machine.
+                for name, server in pairs.items():
+                    os.killpg(server.process.pid, signal.SIGCONT)
+                    found = run(server, queue, arrivals, f"{pattern}-{repeat}")
+                    os.killpg(server.process.pid, signal.SIGSTOP)
+                    results.setdefault((pattern, name), []).append(found)
+    for pattern in PATTERNS:
         median = {
             name: {key: float(np.median([r[key] for r in results[pattern, name]])) for key in SHOWN}
             for name in ("stock", "dwise")

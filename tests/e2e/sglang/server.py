@@ -131,6 +131,15 @@ class Server:
     def alive(self):
         return self.process.poll() is None
 
+    @contextlib.contextmanager
+    def stopped(self):
+        """Stop all processes for a while: idle ones would poll for requests."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self.process.pid, signal.SIGCONT)
+
     def kill(self):
         """SIGKILL to every process of the server."""
         with contextlib.suppress(ProcessLookupError):

@@ -10,8 +10,8 @@ from dwise_predict.errors import ProfileError
 from dwise_predict.predictors.features import token_bins
 from dwise_predict.profile import read_profile
 from dwise_predict.recipe import PredictorSettings, RefinerSettings
+from dwise_predict.recording import assemble_profile, recorded_requests
 from dwise_predict.scheduling import fcfs_scheduler
-from dwise_predict.sglang.recorder import assemble_profile, recorded_requests
 from dwise_predict.training import train_bundle
 from tests.e2e.sglang.inprocess import Setting
 from tests.e2e.sglang.server import Server
