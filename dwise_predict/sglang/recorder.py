@@ -21,10 +21,13 @@ from dwise_predict.work import first_block_masked
 class Recorder:
     """Appends finished requests and rounds to a recording.
 
-    Raises ProfileError when the folder cannot be written or is a recording of something else.
+    ``whole_canvas``: output blocks hold nothing of the prompt (DiffusionGemma). Raises
+    ProfileError when the folder cannot be written or is a recording of something else.
     """
 
-    def __init__(self, folder: Path, fingerprint: Fingerprint, slots: int) -> None:
+    def __init__(
+        self, folder: Path, fingerprint: Fingerprint, slots: int, whole_canvas: bool
+    ) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             own = Recording(fingerprint=fingerprint, slots=slots)
@@ -38,6 +41,7 @@ class Recorder:
         except OSError as error:
             raise ProfileError(f"cannot record into {folder}: {error.strerror}") from error
         self._block_size = fingerprint.block_size
+        self._whole_canvas = whole_canvas
         self._segment = number
         self._index = 0
 
@@ -78,7 +82,9 @@ class Recorder:
                 "output_blocks": len(per_block),
                 "rounds": sum(per_block),
                 "rounds_per_block": per_block,
-                "first_block_masked": first_block_masked(tracked.prompt_tokens, self._block_size),
+                "first_block_masked": first_block_masked(
+                    0 if self._whole_canvas else tracked.prompt_tokens, self._block_size
+                ),
                 "finish_reason": _finish_reason(tracked.req),
                 "arrival_s": tracked.arrival_s,
                 "admitted_s": tracked.admitted_s,

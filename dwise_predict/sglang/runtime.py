@@ -57,7 +57,9 @@ class Runtime:
         if self.activation.mode == "schedule":
             self.planner = Planner(self.activation, scheduler, self.tracked, self.counts)
         elif settings.profile is not None and rank == 0:
-            self.recorder = Recorder(settings.profile, fingerprint, self.activation.slots)
+            self.recorder = Recorder(
+                settings.profile, fingerprint, self.activation.slots, self._separate
+            )
         if scheduler.metrics_reporter.enable_metrics:
             self._exporter = Exporter(self.activation, rank)
             self._publish(force=True)

@@ -1,7 +1,11 @@
 """DiffusionGemma (SGLang 0.5.23): ordered, with prompts encoded in rounds of their own."""
 
+import base64
+
+import numpy as np
 import pytest
 
+from dwise_predict.recording import recorded_requests
 from tests.e2e.sglang import environment
 from tests.e2e.sglang.checkpoints import EOS
 from tests.e2e.sglang.gemma import CANVAS, serve_on_cpu, write_gemma
@@ -65,6 +69,30 @@ def test_phases_are_not_mixed_and_rounds_are_steps(engine, monkeypatch, checkpoi
         assert max(found.rounds_per_block) <= 12
     denoising = {request_id: n for request_id, n in counted(stock_rounds).items()}
     assert denoising == counted(rounds)
+
+
+def test_rounds_and_hidden_means_are_recorded(engine, monkeypatch, checkpoint, tmp_path):
+    queue = random_requests(6, longest=100, budget=40)
+    monkeypatch.setenv("DWISE_PROFILE", str(tmp_path / "recording"))
+    monkeypatch.setenv("DWISE_STRICT", "1")
+    sglang = engine(
+        Setting(
+            checkpoint,
+            algorithm="Gemma4Renoise",
+            parameters={"seed": 3, "max_denoising_steps": 12},
+            block_size=CANVAS,
+            slots=4,
+            more={"skip_tokenizer_init": True},
+        ),
+        eos_ids=(EOS,),
+    )
+    _, rounds = serve(sglang, queue)
+    records = recorded_requests(tmp_path / "recording")
+    assert {key: record["rounds"] for key, record in records.items()} == counted(rounds)
+    for record in records.values():
+        assert record["first_block_masked"] == CANVAS and record["prompt_blocks"] == 1
+        hidden = np.frombuffer(base64.b64decode(record["hidden"]), np.float16)
+        assert hidden.shape == (64,) and np.isfinite(hidden).all() and hidden.any()
 
 
 def counted(rounds):
