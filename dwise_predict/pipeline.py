@@ -64,7 +64,7 @@ def run_training(
     """
     folder = RunFolder(out_dir)
     _refuse_started(folder, resume)
-    requests = build_workload(recipe.workload, recipe.seed)
+    requests = _workload(folder, recipe, progress)
     _check_trainable(requests, recipe)
     with _opened(folder, recipe, requests):
         _check_bundle_place(folder)
@@ -111,11 +111,18 @@ def run_profiling(
     """The first stages of :func:`run_training` alone, which can later continue in ``out_dir``."""
     folder = RunFolder(out_dir)
     _refuse_started(folder, resume)
-    requests = build_workload(recipe.workload, recipe.seed)
+    requests = _workload(folder, recipe, progress)
     with _opened(folder, recipe, requests):
         _profile(requests, recipe, folder, progress)
         read_profile(folder.profile)  # one finished earlier may have been damaged since
     return folder
+
+
+def _workload(folder: RunFolder, recipe: Recipe, progress: Progress) -> list[Request]:
+    """The requests to serve; those of public data sets are downloaded once, when a run starts."""
+    if recipe.workload.name == "paper" and folder.started:
+        return read_jsonl(folder.workload)
+    return build_workload(recipe.workload, recipe.model, recipe.seed, progress)
 
 
 def _refuse_started(folder: RunFolder, resume: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +29,7 @@ MAX_WIDTH = 65_536
 MAX_LAYERS = 16
 
 _RECIPES = Path(__file__).parent / "recipes"
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class _Section(BaseModel):
@@ -53,31 +55,120 @@ class ModelSettings(_Section):
     """The target model."""
 
     repo: str = Field(description="Hub repository, a checkpoint folder, or builtin:tiny.")
-    revision: str | None = Field(default=None, description="Commit to pin; None: newest.")
+    revision: str | None = Field(
+        default=None, description="Commit to pin; None or a branch: whatever is newest there."
+    )
     architecture: str = Field(description="First entry of architectures in config.json.")
+    hidden_size: int | None = Field(
+        default=None, gt=0, description="Width of hidden states; only to estimate disk space."
+    )
+    weights_gb: float | None = Field(
+        default=None, gt=0, description="Size of the weights in 10^9 bytes; only to estimate."
+    )
+    trust_remote_code: bool = Field(
+        default=False, description="Let transformers and SGLang run code of the repository."
+    )
+
+    @property
+    def pinned(self) -> bool:
+        """Whether the revision is a commit, which cannot move."""
+        return self.revision is not None and _COMMIT.fullmatch(self.revision) is not None
+
+
+class SglangSettings(_Section):
+    """How SGLang is started."""
+
+    min_version: str = Field(
+        default="0.5.20",
+        pattern=r"^\d+\.\d+\.\d+$",
+        description="Oldest SGLang that serves the model.",
+    )
+    tp_size: int = Field(default=1, gt=0, le=1_024, description="GPUs that share every layer.")
+    ep_size: int = Field(
+        default=1,
+        gt=0,
+        le=1_024,
+        description="GPUs among which experts are spread; divides tp_size.",
+    )
+    attention_backend: str | None = Field(default=None, description="None: SGLang's choice.")
+    kv_pool_gib: float | None = Field(
+        default=None, gt=0, description="KV cache of one server in 2^30 bytes, over all its GPUs."
+    )
+    kv_kib_per_token: float | None = Field(
+        default=None,
+        gt=0,
+        description="KV cache of a token in 2^10 bytes, all layers: turns kv_pool_gib into tokens.",
+    )
+    mem_fraction_static: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Share of GPU memory for weights and KV cache; None: SGLang's choice.",
+    )
+    config_overrides: dict[str, int | float | str] = Field(
+        default_factory=dict,
+        description="What to set in the checkpoint's config.json (--json-model-override-args).",
+    )
+    port: int = Field(default=30_000, ge=1_024, le=65_535, description="Port of the server.")
+
+    @property
+    def max_total_tokens(self) -> int | None:
+        """Tokens that the KV cache holds, when size and cost of a token are known."""
+        if self.kv_pool_gib is None or self.kv_kib_per_token is None:
+            return None
+        return int(self.kv_pool_gib * 2**20 / self.kv_kib_per_token)
+
+    @model_validator(mode="after")
+    def _experts_divide_ranks(self) -> SglangSettings:
+        if self.tp_size % self.ep_size:
+            raise ValueError(
+                f"engine.sglang.ep_size is {self.ep_size} and tp_size {self.tp_size}: the first "
+                "must divide the second"
+            )
+        return self
 
 
 class EngineSettings(_Section):
     """How the model is served while it is profiled."""
 
-    name: Literal["torch", "sglang"] = "torch"
+    name: Literal["torch", "sglang"] = Field(
+        default="torch", description="torch: built in, for SDAR checkpoints; sglang: all models."
+    )
     slots: int = Field(
         default=32, gt=0, le=65_536, description="Requests per round (B in the paper)."
     )
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    dtype: Literal["float32", "bfloat16", "float16"] = Field(
+        default="float32", description="Of weights and activations."
+    )
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:N.")
     threads: int | None = Field(
         default=None, gt=0, le=1_024, description="CPU threads; None: all cores."
     )
+    sglang: SglangSettings | None = Field(
+        default=None, description="When name is sglang; left out, its defaults hold."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and raw.get("name") == "sglang" and raw.get("sglang") is None:
+            return {**raw, "sglang": {}}
+        return raw
+
+
+AlgorithmName = Literal["LowConfidence", "JointThreshold", "JointThresholdInDel", "Gemma4Renoise"]
 
 
 class DecodingSettings(_Section):
     """The decoding algorithm whose rounds are labelled."""
 
-    algorithm: Literal["LowConfidence", "JointThreshold"] = "LowConfidence"
+    algorithm: AlgorithmName = Field(
+        default="LowConfidence",
+        description="As SGLang calls it; the built-in engine has the first two.",
+    )
     parameters: dict[str, float] = Field(default_factory=dict, description="e.g. threshold: 0.9")
-    block_size: int = Field(gt=0, le=4_096)
-    fdfo: bool = True
+    block_size: int = Field(gt=0, le=4_096, description="Tokens of a block; the model's own.")
+    fdfo: bool = Field(default=True, description="First done, first out: blocks leave one by one.")
     budget_tokens: int = Field(
         default=256, gt=0, le=1_000_000, description="Output budget of a request."
     )
@@ -86,10 +177,20 @@ class DecodingSettings(_Section):
 class WorkloadSettings(_Section):
     """Which prompts are profiled."""
 
-    name: Literal["builtin", "jsonl"] = "builtin"
+    name: Literal["builtin", "jsonl", "paper"] = Field(
+        default="builtin",
+        description="builtin: generated; paper: the paper's data sets; jsonl: own prompts.",
+    )
     path: str | None = Field(default=None, description="JSONL file when name is jsonl.")
-    train: int = Field(default=1024, ge=0, le=1_000_000, description="Training requests (builtin).")
-    eval: int = Field(default=512, ge=0, le=1_000_000, description="Evaluation requests (builtin).")
+    train: int = Field(
+        default=1024, ge=0, le=1_000_000, description="Training requests (not of jsonl)."
+    )
+    eval: int = Field(
+        default=512, ge=0, le=1_000_000, description="Evaluation requests (not of jsonl)."
+    )
+    skip_missing: bool = Field(
+        default=False, description="Go on without data sets that cannot be had (paper)."
+    )
     eval_fraction: float = Field(
         default=0.33, gt=0, lt=1, description="Share held out of a JSONL workload, by prompt."
     )
@@ -123,11 +224,11 @@ class AdmissionSettings(_Section):
         description="sizes: words, newlines and prompt tokens (the paper's); extended: also how "
         "often each token occurs in the prompt, tokens hashed into bins.",
     )
-    trees: int = Field(default=100, gt=0, le=MAX_TREES)
+    trees: int = Field(default=100, gt=0, le=MAX_TREES, description="Of the boosted ensemble.")
     leaves: int = Field(
         default=15, gt=1, le=MAX_LEAVES, description="At most this many leaves per tree."
     )
-    learning_rate: float = Field(default=0.1, gt=0, le=1)
+    learning_rate: float = Field(default=0.1, gt=0, le=1, description="Shrinkage of a tree.")
     min_leaf: int = Field(
         default=20, gt=0, le=1_000_000, description="Fewest training requests in a leaf."
     )
@@ -139,9 +240,9 @@ Duration = Literal["completion", "budget_free"]
 class RefinerSettings(_Section):
     """Discrete-time survival MLPs on first-round hidden means (paper Section 4.2)."""
 
-    width: int = Field(default=256, gt=0, le=MAX_WIDTH)
-    layers: int = Field(default=2, gt=0, le=MAX_LAYERS)
-    dropout: float = Field(default=0.2, ge=0, lt=1)
+    width: int = Field(default=256, gt=0, le=MAX_WIDTH, description="Of hidden layers.")
+    layers: int = Field(default=2, gt=0, le=MAX_LAYERS, description="Hidden layers.")
+    dropout: float = Field(default=0.2, ge=0, lt=1, description="After every hidden layer.")
     members: int = Field(
         default=3, gt=0, le=MAX_MEMBERS, description="Networks averaged, one seed each."
     )
@@ -155,9 +256,9 @@ class RefinerSettings(_Section):
         default=100, gt=0, le=100_000, description="At most; early stopping ends sooner."
     )
     patience: int = Field(default=10, gt=0, le=100_000, description="Epochs without improvement.")
-    batch_size: int = Field(default=128, gt=0, le=1_000_000)
-    learning_rate: float = Field(default=1e-3, gt=0, le=1)
-    weight_decay: float = Field(default=1e-2, ge=0, le=10)
+    batch_size: int = Field(default=128, gt=0, le=1_000_000, description="Requests in a step.")
+    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Of AdamW.")
+    weight_decay: float = Field(default=1e-2, ge=0, le=10, description="Of AdamW.")
     stop_fraction: float = Field(default=0.1, ge=0.01, le=0.5, description="Held out for stopping.")
     calibration_folds: int = Field(
         default=4, gt=1, le=100, description="Folds whose out-of-fold means fit the isotonic map."
@@ -190,7 +291,7 @@ class Recipe(_Section):
     workload: WorkloadSettings = WorkloadSettings()
     profile: ProfileSettings = ProfileSettings()
     predictors: PredictorSettings = PredictorSettings()
-    seed: int = Field(default=0, ge=0, lt=2**32)
+    seed: int = Field(default=0, ge=0, lt=2**32, description="Of workload, split and training.")
 
 
 def recipe_names() -> list[str]:
@@ -201,13 +302,16 @@ def recipe_names() -> list[str]:
 def load_recipe(model: str, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe called ``model``, or in the YAML file ``model``, with dotted overrides applied.
 
-    ``overrides`` are ``section.key=value`` with YAML-typed values, applied in order.
+    ``overrides`` are ``section.key=value`` with YAML-typed values, applied in order. Another
+    ``model.repo`` leaves behind what is true of the recipe's own repository: pin and sizes.
     Raises RecipeError on unknown names and keys, and on values of the wrong type or range.
     """
     path = _recipe_path(model)
     raw = _parsed(_text_of(path), f"recipe {path}")
     if not isinstance(raw, dict):
         raise RecipeError(f"recipe {path} is no mapping of sections; see the built-in recipes")
+    if any(override.startswith("model.repo=") for override in overrides):
+        _forget_repository(raw)
     for override in overrides:
         _apply(raw, override)
     try:
@@ -287,6 +391,13 @@ def _apply(raw: dict[str, Any], override: str) -> None:
         if not isinstance(section, dict):
             raise RecipeError(f"--set {override!r}: {part!r} is a value, not a section")
     section[parts[-1]] = _parsed(value, f"the value of --set {shortened(override)}")
+
+
+def _forget_repository(raw: dict[str, Any]) -> None:
+    model = raw.get("model")
+    if isinstance(model, dict):
+        for key in ("revision", "hidden_size", "weights_gb"):
+            model.pop(key, None)
 
 
 def _flattened(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

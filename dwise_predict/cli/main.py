@@ -27,6 +27,7 @@ from dwise_predict.cli.serve import serve
 from dwise_predict.cli.simulate import simulate
 from dwise_predict.cli.train import train
 from dwise_predict.cli.verify import verify
+from dwise_predict.cli.workload import workload
 from dwise_predict.cli.zoo import zoo
 from dwise_predict.errors import DwiseError
 
@@ -72,6 +73,7 @@ def cli() -> None:
 for verb in (
     train,
     profile,
+    workload,
     report,
     serve,
     simulate,

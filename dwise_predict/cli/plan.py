@@ -16,7 +16,8 @@ def describe_run(recipe: Recipe, out: Path, only_profile: bool = False) -> str:
     Decoding parameters are checked and a JSONL workload is read, so that mistakes show before
     anything runs.
     """
-    make_algorithm(recipe.decoding.algorithm, recipe.decoding.parameters)
+    if recipe.engine.name == "torch":
+        make_algorithm(recipe.decoding.algorithm, recipe.decoding.parameters)
     folder = RunFolder(out)
     train, held_out = _sizes(recipe)
     shards = -(-(train + held_out) // recipe.profile.shard_requests)
@@ -46,8 +47,8 @@ def describe_run(recipe: Recipe, out: Path, only_profile: bool = False) -> str:
 
 def _sizes(recipe: Recipe) -> tuple[int, int]:
     """Training and evaluation requests."""
-    if recipe.workload.name == "builtin":
+    if recipe.workload.path is None:
         return recipe.workload.train, recipe.workload.eval
-    requests = build_workload(recipe.workload, recipe.seed)
+    requests = build_workload(recipe.workload, recipe.model, recipe.seed)
     train = sum(request.split == "train" for request in requests)
     return train, len(requests) - train

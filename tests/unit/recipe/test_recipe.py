@@ -62,7 +62,7 @@ def test_later_overrides_win_and_untouched_keys_stay() -> None:
         ("engine.slots=true", ["'engine.slots' is True", "not a boolean"]),
         ("engine=3", ["'engine' is 3", "section"]),
         ("engine.slots.deep=1", ["'slots' is a value, not a section"]),
-        ("decoding.algorithm=Random", ["'Random'", "'LowConfidence' or 'JointThreshold'"]),
+        ("decoding.algorithm=Random", ["'Random'", "'LowConfidence', 'JointThreshold'"]),
         ("decoding.parameters.threshold=.nan", ["threshold", "finite"]),
         ("workload.path=x.jsonl", ["workload.name=jsonl"]),
         ("workload.name=jsonl", ["workload.path"]),
