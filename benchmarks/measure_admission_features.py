@@ -17,17 +17,26 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dwise_predict.bundle import Metrics, PredictorBundle
+from dwise_predict.evaluation.predictors import fit_finished_admission
 from dwise_predict.pipeline import run_training, run_training_from_profile
 from dwise_predict.profile import read_profile
-from dwise_predict.recipe import AdmissionFeatures, load_recipe, predictor_settings
+from dwise_predict.recipe import (
+    AdmissionFeatures,
+    AdmissionSettings,
+    PredictorSettings,
+    load_recipe,
+    predictor_settings,
+)
 from dwise_predict.run_folder import RunFolder
 from dwise_predict.scheduling import ResidencyLimits, RoundCost
 from dwise_predict.simulation.arrivals import Pattern, arrival_times
 from dwise_predict.simulation.beyond import (
     BETTER_ADMISSION,
     LEVERS,
+    Levers,
     Outcome,
     Situation,
     gains,
@@ -37,6 +46,7 @@ from dwise_predict.simulation.learned import LearnedRounds, bundle_estimates
 from dwise_predict.simulation.paper.situations import probe_ratios
 from dwise_predict.simulation.predictions import Predictions
 from dwise_predict.simulation.sources import profile_source
+from dwise_predict.training import examples_from_profile
 
 SLOTS, BLOCK = 32, 16
 COST = RoundCost(base_ms=1.622, slot_ms=0.7836, kv_ms=0.001323)
@@ -45,8 +55,13 @@ RATE = 60.0
 """Arrivals a second of the second half with ``burst+poisson``; an engine finishes about 60."""
 ARRIVALS: tuple[Pattern, ...] = ("burst", "burst+poisson")
 FEATURES: tuple[AdmissionFeatures, ...] = ("sizes", "extended")
-LEVERS_HERE = [name for name, levers in LEVERS.items() if levers.curve != "gittins"]
-"""Bundles give mean residuals, not Gittins indices."""
+UNSEEN = "{}, category not trained on"
+"""Name of estimates by predictors that were trained without the category of the request."""
+LEVERS_HERE = {
+    # Bundles give mean residuals, not Gittins indices.
+    **{name: levers for name, levers in LEVERS.items() if levers.curve != "gittins"},
+    **{UNSEEN.format(name): Levers(predictor=UNSEEN.format(name)) for name in FEATURES},
+}
 
 
 def main() -> None:
@@ -91,6 +106,25 @@ def estimates(run: RunFolder) -> LearnedRounds:
     return bundle_estimates(bundle, profile_source(read_profile(run.profile)), curves=True)
 
 
+def estimates_of_unseen(run: RunFolder, features: AdmissionFeatures) -> NDArray[np.float64]:
+    """Admission estimates by predictors trained without the category of the request, ``[n]``."""
+    profile = read_profile(run.profile)
+    examples = examples_from_profile(profile)
+    training = np.array(profile.requests["split"].to_pylist()) == "train"
+    settings = PredictorSettings(admission=AdmissionSettings(features=features))
+    seed = PredictorBundle.load(run.bundle).config.seed
+    rounds = np.empty(len(examples))
+    for category in np.unique(examples.category):
+        inside = examples.category == category
+        rest = fit_finished_admission(examples.take(training & ~inside), settings, seed)
+        asked = examples.take(inside)
+        rounds[inside] = rest.rounds_batch(
+            asked.words, asked.newlines, asked.prompt_tokens, asked.token_bins.tolist()
+        )
+    served: NDArray[np.float64] = rounds[~training]
+    return served
+
+
 def situation(
     run: RunFolder,
     told: dict[AdmissionFeatures, LearnedRounds],
@@ -113,6 +147,10 @@ def situation(
         predictors={
             name: Predictions(told[features].admission, sizes.refined)
             for name, features in names.items()
+        }
+        | {
+            UNSEEN.format(features): Predictions(estimates_of_unseen(run, features), sizes.refined)
+            for features in FEATURES
         },
         curves={"mean": sizes.curves},
         ratios={
@@ -154,7 +192,7 @@ def unseen(metrics: Metrics) -> float:
 def print_gains(pattern: str, situations: Sequence[Situation]) -> None:
     """What each option closes of the distance in mean latency between preset and oracle."""
     outcomes: dict[str, list[Outcome]] = {
-        name: [serve(each, LEVERS[name]) for each in situations] for name in LEVERS_HERE
+        name: [serve(each, levers) for each in situations] for name, levers in LEVERS_HERE.items()
     }
     print(f"\n{pattern}:\n")
     print("| options | mean (s) | closed | 95% interval | p99 | worst category's p99 |")
