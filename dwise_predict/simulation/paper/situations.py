@@ -19,7 +19,7 @@ MODEL = "LLaDA2.1-mini"
 QUANTILES = (np.arange(32) + 0.5) / 32
 WITHIN_CATEGORY = 0.46
 """Rank correlation inside a category of a better admission predictor: what hashed prompt tokens
-reach on the tiny model for a category that training did not hold (docs/paper.md)."""
+reach on the tiny model for a category that training did not hold (docs/admission-features.md)."""
 TRAINING_SEED = 1000
 """Another draw of requests, which stands for those that predictors are trained on."""
 
