@@ -31,8 +31,3 @@ def reserved_blocks(
 ) -> int:
     """Worst-case KV reservation of a resident request in blocks (paper Section 6.1)."""
     return -(-(prompt_tokens + budget_tokens) // block_size) + slack_blocks
-
-
-def remaining_work(prefill_left: int, rounds_left: float) -> float:
-    """Remaining work R = P + r, in rounds (paper Eq. 1)."""
-    return prefill_left + rounds_left

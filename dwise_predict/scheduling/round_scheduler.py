@@ -14,6 +14,7 @@ from dwise_predict.scheduling.state import (
     DenoisingRoundProcessed,
     Estimated,
     Event,
+    Finished,
     Key,
     PromptBlockProcessed,
     RequestState,
@@ -43,28 +44,23 @@ class RoundScheduler:
         which is a fault of the engine or its predictor, and when a request that arrives could
         never become resident.
         """
+        states, changed, priority = self._states, self.former.changed, self.policy.priority
+        waiting = Residency.WAITING
         for event in events:
-            if isinstance(event, Arrived):
+            state = states.get(event.request_id)
+            if state is None:
                 self._arrive(event)
                 continue
-            state = self._states.get(event.request_id)
-            if state is None:
-                raise ValueError(
-                    f"{type(event).__name__} for request {event.request_id!r}: unknown"
-                )
+            # Most events are of the first kind: one for nearly every slot of every round.
             if isinstance(event, DenoisingRoundProcessed):
-                if state.residency is Residency.WAITING or state.prefill_left:
+                if state.prefill_left or state.residency is waiting:
                     raise ValueError(f"request {event.request_id!r} cannot denoise yet")
-                if (
-                    not state.reached_zero
-                    and 0 < state.estimate <= state.rounds - state.estimated_at
-                ):
-                    state.reached_zero = True
-                    self.counters.reached_zero += 1
+                if 0 < state.estimate <= state.rounds - state.estimated_at:
+                    self._note_zero(state)
                 state.rounds += 1
                 state.mid_block = not event.block_done
             elif isinstance(event, PromptBlockProcessed):
-                if state.residency is Residency.WAITING or not state.prefill_left:
+                if not state.prefill_left or state.residency is waiting:
                     raise ValueError(f"request {event.request_id!r} has no prompt block to do")
                 state.prefill_left -= 1
                 self.clock.prompt_blocks += 1
@@ -74,11 +70,17 @@ class RoundScheduler:
                 state.residual = event.residual
                 self.counters.estimates += 1
                 self._set_deadline(state)
-            else:
+            elif isinstance(event, Finished):
                 self.former.finished(state)
-                del self._states[event.request_id]
+                del states[event.request_id]
                 continue
-            self.former.changed(state, self._key(state))
+            else:
+                raise ValueError(f"request {event.request_id!r} arrived twice")
+            if state.overdue:
+                changed(state, state.key)
+                continue
+            key = 0, priority(state, self.clock), state.arrival_s, state.request_id
+            changed(state, key)
 
     def plan(self, now: float) -> Plan:
         """Decide the next round; ``now`` is not used, so that all ranks decide alike."""
@@ -91,9 +93,9 @@ class RoundScheduler:
             self.counters.rounds += 1
         return plan
 
-    def _arrive(self, event: Arrived) -> None:
-        if event.request_id in self._states:
-            raise ValueError(f"request {event.request_id!r} arrived twice")
+    def _arrive(self, event: Event) -> None:
+        if not isinstance(event, Arrived):
+            raise ValueError(f"{type(event).__name__} for request {event.request_id!r}: unknown")
         _check_number(event.request_id, event.estimate)
         state = RequestState(
             request_id=event.request_id,
@@ -115,6 +117,11 @@ class RoundScheduler:
         if state.overdue:
             return state.key
         return 0, self.policy.priority(state, self.clock), state.arrival_s, state.request_id
+
+    def _note_zero(self, state: RequestState) -> None:
+        if not state.reached_zero:
+            state.reached_zero = True
+            self.counters.reached_zero += 1
 
     def _set_deadline(self, state: RequestState) -> None:
         patience = self.policy.patience(state)

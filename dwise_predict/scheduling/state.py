@@ -111,9 +111,3 @@ class RequestState:
     def attained(self) -> int:
         """Blocks processed so far, prompt and output: the service the request has had."""
         return self.prompt_blocks - self.prefill_left + self.rounds
-
-    @property
-    def rounds_left(self) -> float:
-        """Remaining rounds r̂: the last estimate less the rounds since, not below zero."""
-        left = self.estimate - (self.rounds - self.estimated_at)
-        return left if left > 0.0 else 0.0

@@ -56,17 +56,17 @@ class Dwise(Policy):
 
     def rounds_left(self, state: RequestState) -> float:
         """Remaining denoising rounds r̂ as estimated now."""
-        if self.estimate == "residual" and state.residual is not None:
-            elapsed = state.rounds - state.estimated_at
+        elapsed = state.rounds - state.estimated_at
+        if state.residual is not None and self.estimate == "residual":
             return state.residual[min(elapsed, len(state.residual) - 1)]
-        return state.rounds_left
+        left = state.estimate - elapsed
+        return left if left > 0.0 else 0.0
 
     def priority(self, state: RequestState, clock: Clock) -> float:
         """Remaining work: rounds, or ms with ``unit="time"``."""
         rounds_left = self.rounds_left(state)
-        if self.cost is None or self.unit == "rounds":
-            prefill, per_round = float(state.prefill_left), 1.0
-        else:
+        prefill, per_round = float(state.prefill_left), 1.0
+        if self.cost is not None and self.unit == "time":
             prefill = self._prefill_ms(self.cost, state)
             per_round = self.cost.block_ms(state.prompt_tokens)
         if self.probe and state.rounds == 0:
