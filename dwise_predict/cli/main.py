@@ -16,6 +16,7 @@ from typing import NoReturn
 import click
 
 from dwise_predict.cli.diff import diff
+from dwise_predict.cli.doctor import doctor
 from dwise_predict.cli.inspect import inspect
 from dwise_predict.cli.options import HELP_FLAGS
 from dwise_predict.cli.paper import paper
@@ -71,6 +72,7 @@ def cli() -> None:
 
 
 for verb in (
+    doctor,
     train,
     profile,
     workload,

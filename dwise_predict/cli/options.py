@@ -21,7 +21,7 @@ HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 
 _TRAIN_EXTRA = ("tokenizers", "jinja2", "matplotlib")
 
-_OPTIONS = [
+_CAMPAIGN_OPTIONS = [
     click.option("--workload", metavar="FILE.jsonl", help="Own prompts, one JSON object a line."),
     click.option("--out", metavar="DIR", help="Run folder.  [default: runs/<recipe name>]"),
     click.option("--seed", type=int, help="Seed of workload, training and split."),
@@ -32,12 +32,25 @@ _OPTIONS = [
         metavar="KEY=VALUE",
         help="Override a recipe key, e.g. decoding.parameters.threshold=0.95. Repeatable.",
     ),
+]
+_RUN_OPTIONS = [
     click.option("--resume", is_flag=True, help="Continue an interrupted run."),
     click.option("--plan", is_flag=True, help="Print the resolved recipe and the stages; stop."),
 ]
 
 
 def run_options(model_required: bool) -> Callable[[_Verb], _Verb]:
+    """Add the flags that say what to run and where, and how far."""
+
+    def add(verb: _Verb) -> _Verb:
+        for option in reversed(_RUN_OPTIONS):
+            verb = option(verb)
+        return campaign_options(model_required)(verb)
+
+    return add
+
+
+def campaign_options(model_required: bool) -> Callable[[_Verb], _Verb]:
     """Add the flags that say what to run and where."""
     model = click.option(
         "--model",
@@ -47,7 +60,7 @@ def run_options(model_required: bool) -> Callable[[_Verb], _Verb]:
     )
 
     def add(verb: _Verb) -> _Verb:
-        for option in reversed([model, *_OPTIONS]):
+        for option in reversed([model, *_CAMPAIGN_OPTIONS]):
             verb = option(verb)
         return verb
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dwise_predict.doctor.campaign import describe
 from dwise_predict.engines.torch_engine.decoding import make_algorithm
 from dwise_predict.recipe import Recipe, dump_recipe
 from dwise_predict.run_folder import RunFolder
@@ -42,6 +43,8 @@ def describe_run(recipe: Recipe, out: Path, only_profile: bool = False) -> str:
         f"# {name:<9} {'done ' if product.is_file() else 'to do'}  {what}"
         for name, what, product in (stages[:2] if only_profile else stages)
     ]
+    if recipe.engine.name == "sglang":
+        lines += ["# the campaign:", *(f"# {line}" for line in describe(recipe, train, held_out))]
     return "\n".join([dump_recipe(recipe), f"# stages in {out}:", *lines])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from dwise_predict.cli.options import HELP_FLAGS, require_train_extra, resolve, run_options
+from dwise_predict.cli.preflight import require_ready
 
 
 @click.command(
@@ -25,6 +26,7 @@ def profile(ctx: click.Context, /, resume: bool, plan: bool, **flags: Any) -> No
 
         click.echo(describe_run(run.recipe, run.out, only_profile=True))
         return
+    require_ready(run, shlex.join(["dwise", "profile", *run.flags]))
     require_train_extra()
     from dwise_predict.cli.display import progress_on
     from dwise_predict.pipeline import run_profiling

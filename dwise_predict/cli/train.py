@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from dwise_predict.cli.options import HELP_FLAGS, require_train_extra, resolve, run_options
+from dwise_predict.cli.preflight import require_ready
 
 _EXAMPLES = """\b
 Examples:
@@ -54,8 +55,9 @@ def train(
 
         click.echo(describe_run(run.recipe, run.out))
         return
-    require_train_extra()
     command = shlex.join(["dwise", "train", *run.flags])
+    require_ready(run, command)
+    require_train_extra()
     from dwise_predict.cli.display import progress_on
     from dwise_predict.cli.summary import print_summary
     from dwise_predict.pipeline import run_training
