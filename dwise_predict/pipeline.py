@@ -215,7 +215,7 @@ def _check_trainable(requests: Sequence[Request], recipe: Recipe) -> None:
     train = sum(request.split == "train" for request in requests)
     held_out = len(requests) - train
     if train < MIN_TRAIN_REQUESTS or held_out == 0:
-        origin = recipe.workload.path or "the built-in workload"
+        origin = recipe.workload.path or f"the {recipe.workload.name} workload"
         raise WorkloadError(
             f"{origin} gives {train} training and {held_out} evaluation requests; at least "
             f"{MIN_TRAIN_REQUESTS} and 1 are needed. Add prompts, or profile only: dwise profile"
