@@ -104,6 +104,7 @@ def serve(
     waiting: set[str] = set()
     residents: set[str] = set()
     happened: list[list[Event]] = []
+    happened_last = -1
     last = max(job.arrival for job in jobs) + sum(job.work for job in jobs) + 1
     for now in range(last + 1):
         arrivals: list[list[Event]] = []
@@ -125,6 +126,8 @@ def serve(
         if check is not None:
             check(events, plan)
         assert plan_faults(plan, waiting, residents, limits.slots) == []
+        ran = run.plans[-1].run if run.plans and happened_last == now - 1 else ()
+        assert set(plan.pause) <= set(ran), "only residents of the last round are paused"
         waiting -= set(plan.admit)
         residents |= set(plan.admit)
         assert len(residents) <= limits.cap
@@ -138,6 +141,7 @@ def serve(
             happened = []
             continue
         run.plans.append(plan)
+        happened_last = now
         run.prefilled.append(sum(prefill[i] > 0 for i in plan.run))
         happened = []
         for request_id in plan.run:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,12 @@ class RoundCost:
     slot_ms: float
     kv_ms: float
     resident_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{field.name} must be a number of at least 0, not {value}")
 
     def round_ms(self, slots: float, kv_tokens: float, residents: float = 0.0) -> float:
         """Time of one round in ms."""

@@ -40,12 +40,13 @@ class RoundScheduler:
     def observe(self, events: Iterable[Event]) -> None:
         """Update requests in the order of ``events``.
 
-        Raises ValueError when an event contradicts what is known or an estimate is no number,
+        Raises ValueError when an event contradicts what is known or holds an impossible number,
         which is a fault of the engine or its predictor, and when a request that arrives could
-        never become resident.
+        never become resident. Events before that one have then been taken in, it and those after
+        it not.
         """
         states, changed, priority = self._states, self.former.changed, self.policy.priority
-        waiting = Residency.WAITING
+        running = Residency.RUNNING
         for event in events:
             state = states.get(event.request_id)
             if state is None:
@@ -53,19 +54,23 @@ class RoundScheduler:
                 continue
             # Most events are of the first kind: one for nearly every slot of every round.
             if isinstance(event, DenoisingRoundProcessed):
-                if state.prefill_left or state.residency is waiting:
-                    raise ValueError(f"request {event.request_id!r} cannot denoise yet")
+                if state.prefill_left or state.residency is not running:
+                    raise ValueError(f"request {event.request_id!r} was not to denoise")
                 if 0 < state.estimate <= state.rounds - state.estimated_at:
                     self._note_zero(state)
                 state.rounds += 1
                 state.mid_block = not event.block_done
             elif isinstance(event, PromptBlockProcessed):
-                if not state.prefill_left or state.residency is waiting:
+                if not state.prefill_left or state.residency is not running:
                     raise ValueError(f"request {event.request_id!r} has no prompt block to do")
                 state.prefill_left -= 1
                 self.clock.prompt_blocks += 1
             elif isinstance(event, Estimated):
-                _check_number(event.request_id, event.remaining)
+                _check(event.request_id, "estimate", event.remaining)
+                if event.residual is not None:
+                    _check(event.request_id, "residual", *event.residual)
+                    if not len(event.residual):
+                        raise ValueError(f"the residual of request {event.request_id!r} is empty")
                 state.estimate, state.estimated_at = event.remaining, state.rounds
                 state.residual = event.residual
                 self.counters.estimates += 1
@@ -96,7 +101,10 @@ class RoundScheduler:
     def _arrive(self, event: Event) -> None:
         if not isinstance(event, Arrived):
             raise ValueError(f"{type(event).__name__} for request {event.request_id!r}: unknown")
-        _check_number(event.request_id, event.estimate)
+        _check(event.request_id, "estimate", event.estimate)
+        _check(event.request_id, "arrival", event.arrival_s)
+        if min(event.prompt_tokens, event.prompt_blocks, event.budget_tokens) < 0:
+            raise ValueError(f"request {event.request_id!r} has a negative size: {event}")
         state = RequestState(
             request_id=event.request_id,
             arrival_s=event.arrival_s,
@@ -140,7 +148,7 @@ class RoundScheduler:
             self.former.changed(state, (-1, deadline, state.arrival_s, request_id))
 
 
-def _check_number(request_id: str, estimate: float) -> None:
+def _check(request_id: str, what: str, *numbers: float) -> None:
     # A NaN has no place in an order: one would silently corrupt the queues.
-    if math.isnan(estimate):
-        raise ValueError(f"the estimate for request {request_id!r} is not a number")
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError(f"the {what} of request {request_id!r} is not a finite number")

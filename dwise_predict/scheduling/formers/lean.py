@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -32,8 +33,8 @@ class LeanFill:
     prefill_chunk: int = 1
 
     def __post_init__(self) -> None:
-        if self.factor <= 0:
-            raise ValueError(f"lean must be positive, not {self.factor}")
+        if not 0 < self.factor < math.inf:
+            raise ValueError(f"lean must be a positive number, not {self.factor}")
 
     def slots(self, ranked: Iterable[RequestState], present: int) -> int:
         """How many of ``ranked`` to run, at least one; ``present`` is m."""

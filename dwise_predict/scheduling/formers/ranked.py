@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from heapq import merge
+from itertools import islice
 
 from dwise_predict.scheduling.formers.base import Counters
 from dwise_predict.scheduling.formers.lean import LeanFill
@@ -94,29 +96,37 @@ class Ranked:
             ranked = [self._incumbent(key) for key in ranked]
         ranked.sort()
         admit = self._admit(ranked, counters)
+        if self.lean is not None:
+            present = len(self._waiting) + len(paused) + len(ranked)
+            slots = self.lean.slots(islice(self._in_order(ranked), slots), present)
         while paused and (len(ranked) < slots or paused.head() < ranked[slots - 1]):
             key, state = paused.popitem(0)
             state.residency = Residency.RUNNING
             self._running[state.request_id] = state
             insort(ranked, key)
-        if self.lean is not None:
-            present = len(self._waiting) + len(paused) + len(ranked)
-            slots = self.lean.slots([self._running[key[3]] for key in ranked[:slots]], present)
-        displaced = ranked[slots:]
-        for key in displaced:
+        left = []
+        for key in ranked[slots:]:
             state = self._running.pop(key[3])
             state.residency = Residency.PAUSED
             paused.put(state)
-        counters.preemptions += len(displaced)
+            if key[3] not in admit:  # with lean, requests may be admitted for later rounds
+                left.append(key[3])
+        counters.preemptions += len(left)
         run = tuple([key[3] for key in ranked[:slots]])
         # All of them mostly move alike: what is in order now is quickly sorted next time.
         self._running = {request_id: self._running[request_id] for request_id in run}
         if self.mixed:
-            return Plan(admit, run, tuple([key[3] for key in displaced]))
+            return Plan(admit, run, tuple(left))
         run = tuple([i for i in run if self._running[i].prefill_left]) or run
         pause = left_out(self._ran, run, (self._kv,))
         self._ran = run
         return Plan(admit, run, pause)
+
+    def _in_order(self, ranked: list[Key]) -> Iterator[RequestState]:
+        """All residents, those that rank first first."""
+        for key in merge(ranked, self._paused):
+            running = self._running.get(key[3])
+            yield self._paused[key] if running is None else running
 
     def _incumbent(self, key: Key) -> Key:
         order, priority, arrival_s, request_id = key

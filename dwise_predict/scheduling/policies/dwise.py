@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,7 +50,7 @@ class Dwise(Policy):
                 raise ValueError(f"{name} must be one of {', '.join(valid)}")
         if self.unit == "time" and self.cost is None:
             raise ValueError("unit='time' needs a cost model")
-        if list(self.probe) != sorted(self.probe) or any(ratio <= 0 for ratio in self.probe):
+        if list(self.probe) != sorted(self.probe) or not all(0 < r < math.inf for r in self.probe):
             raise ValueError("probe must hold positive ratios in ascending order")
         if self.aging is not None and not self.aging > 0:
             raise ValueError(f"aging must be positive, not {self.aging}")

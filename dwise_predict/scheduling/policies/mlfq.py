@@ -35,6 +35,8 @@ class Mlfq(Policy):
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.growth < 2:
             raise ValueError(f"growth must be at least 2, not {self.growth}")
+        if self.promote_after is not None and self.promote_after < 0:
+            raise ValueError(f"promote_after must not be negative, not {self.promote_after}")
 
     def level(self, state: RequestState) -> int:
         """Current queue of the request; 0 is served first."""

@@ -63,7 +63,7 @@ def test_needs_a_slot() -> None:
         ([Finished("A")], "unknown"),
         ([arrived("A", 0), PromptBlockProcessed("A")], "no prompt block to do"),
         ([arrived("A", 1), PromptBlockProcessed("A")], "no prompt block to do"),
-        ([arrived("A", 0), DenoisingRoundProcessed("A")], "cannot denoise yet"),
+        ([arrived("A", 0), DenoisingRoundProcessed("A")], "was not to denoise"),
     ],
 )
 def test_refuses_events_that_cannot_be(events: list[Event], message: str) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dwise_predict.scheduling import (
     FormerName,
+    LeanFill,
     ResidencyLimits,
     RoundCost,
     RoundScheduler,
@@ -46,8 +47,11 @@ def scheduler_for(
     limits: ResidencyLimits,
     hysteresis: float = 0.0,
     held_rows: bool = False,
+    lean: LeanFill | None = None,
 ) -> RoundScheduler:
-    return build_scheduler(make_policy(*policy), former, limits, hysteresis, held_rows)
+    if former == "prefill_first":
+        hysteresis, lean = 0.0, None
+    return build_scheduler(make_policy(*policy), former, limits, hysteresis, held_rows, lean)
 
 
 def as_seen(limits: ResidencyLimits, policy: str, former: FormerName) -> ResidencyLimits:
@@ -64,6 +68,7 @@ def as_seen(limits: ResidencyLimits, policy: str, former: FormerName) -> Residen
     limits=residency_limits(),
     hysteresis=st.sampled_from([0.0, 0.3]),
     held_rows=st.booleans(),
+    lean=st.sampled_from([None, 0.05, 0.5, 4.0]),
     aborts=st.dictionaries(st.integers(0, 11).map(lambda i: f"r{i:02}"), st.integers(0, 30)),
 )
 def test_every_plan_keeps_the_rules_and_every_request_finishes(
@@ -73,11 +78,13 @@ def test_every_plan_keeps_the_rules_and_every_request_finishes(
     limits: ResidencyLimits,
     hysteresis: float,
     held_rows: bool,
+    lean: float | None,
     aborts: dict[str, int],
 ) -> None:
     """Slots, cap and pool are never exceeded; nobody is lost, run twice in a round or stuck."""
     ids = {job.request_id for job in jobs}
-    scheduler = scheduler_for(policy, former, limits, hysteresis, held_rows)
+    fill = None if lean is None else LeanFill(RoundCost(1, 0.5, 0.25), BLOCK, lean)
+    scheduler = scheduler_for(policy, former, limits, hysteresis, held_rows, fill)
     run = serve(
         scheduler,
         jobs,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dwise_predict.scheduling import LeanFill, ResidencyLimits, RoundCost, build_scheduler
+from dwise_predict.scheduling import LeanFill, Plan, ResidencyLimits, RoundCost, build_scheduler
 from dwise_predict.scheduling.policies import Dwise
-from dwise_predict.scheduling.state import Arrived, RequestState
+from dwise_predict.scheduling.state import Arrived, PromptBlockProcessed, RequestState
 
 
 def state(name: str, processed: int = 0) -> RequestState:
@@ -72,9 +72,13 @@ def test_requests_left_out_wait_as_paused_residents_and_finish() -> None:
     plan = scheduler.plan(0.0)
     assert plan.admit == ("r0", "r1", "r2", "r3")
     assert plan.run == ("r0",)
+    assert plan.pause == ()  # the others never ran
+    scheduler.observe([PromptBlockProcessed("r0")])
+    assert scheduler.plan(1.0) == Plan(run=("r0",))
+    assert scheduler.counters.preemptions == 0
 
 
-@pytest.mark.parametrize("factor", [0.0, -1.0])
+@pytest.mark.parametrize("factor", [0.0, -1.0, float("nan"), float("inf")])
 def test_the_factor_is_positive(factor: float) -> None:
-    with pytest.raises(ValueError, match="lean must be positive"):
+    with pytest.raises(ValueError, match="lean must be a positive number"):
         LeanFill(RoundCost(1.0, 1.0, 1.0), 16, factor)

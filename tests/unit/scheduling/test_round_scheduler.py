@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dwise_predict.scheduling import (
+    DenoisingRoundProcessed,
     Estimated,
     Event,
     Finished,
@@ -44,14 +45,47 @@ def test_requests_that_outlive_their_estimate_are_counted_once(job: Job, reached
     assert scheduler.counters.rounds == job.work
 
 
+ARRIVED = Job("a", 0, 1).arrived()
+
+
 @pytest.mark.parametrize(
-    "events",
-    [[Job("a", 0, 1, estimate=NAN).arrived()], [Job("a", 0, 1).arrived(), Estimated("a", NAN)]],
+    ("events", "message"),
+    [
+        ([ARRIVED._replace(estimate=NAN)], "the estimate of request 'a' is not a finite number"),
+        ([ARRIVED._replace(estimate=float("inf"))], "not a finite number"),
+        ([ARRIVED._replace(arrival_s=NAN)], "the arrival of request 'a' is not a finite number"),
+        ([ARRIVED._replace(budget_tokens=-1)], "negative size"),
+        ([ARRIVED._replace(prompt_blocks=-1)], "negative size"),
+        ([ARRIVED, Estimated("a", NAN)], "the estimate of request 'a' is not a finite number"),
+        ([ARRIVED, Estimated("a", 2.0, [2.0, NAN])], "the residual of request 'a'"),
+        ([ARRIVED, Estimated("a", 2.0, [])], "the residual of request 'a' is empty"),
+        ([ARRIVED, DenoisingRoundProcessed("a")], "was not to denoise"),
+    ],
 )
-def test_refuses_estimates_that_are_no_numbers(events: list[Event]) -> None:
+def test_refuses_what_would_corrupt_the_order(events: list[Event], message: str) -> None:
     scheduler = build_scheduler(make_policy("dwise"), "mixed_phase", ONE)
-    with pytest.raises(ValueError, match="estimate for request 'a' is not a number"):
+    with pytest.raises(ValueError, match=message):
         scheduler.observe(events)
+
+
+def test_a_paused_request_does_not_denoise() -> None:
+    scheduler = build_scheduler(
+        make_policy("dwise"), "mixed_phase", ResidencyLimits(slots=1, block_size=BLOCK)
+    )
+    scheduler.observe([Job("long", 0, 9).arrived()])
+    assert scheduler.plan(0.0).run == ("long",)
+    scheduler.observe([DenoisingRoundProcessed("long"), Job("short", 0, 1).arrived()])
+    assert scheduler.plan(1.0).pause == ("long",)
+    with pytest.raises(ValueError, match="'long' was not to denoise"):
+        scheduler.observe([DenoisingRoundProcessed("long")])
+
+
+def test_formers_by_name_and_with_their_own_options_only() -> None:
+    policy = make_policy("dwise")
+    with pytest.raises(ValueError, match="did you mean 'mixed_phase'"):
+        build_scheduler(policy, "mixed_phases", ONE)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="neither hysteresis nor lean"):
+        build_scheduler(policy, "prefill_first", ONE, hysteresis=0.1)
 
 
 def test_an_id_may_come_again_after_its_end() -> None:
