@@ -57,8 +57,9 @@ def paper(
 ) -> None:
     """Replay the paper's evaluation on a reference workload and print paper, ours and ratio.
 
-    Writes DIR/validation.json and DIR/validation.md, or with --beyond DIR/beyond.json and
-    DIR/beyond.md. Everything is derived from the paper's text: no model runs.
+    Writes validation.json and validation.md into DIR; of chosen tables or models, partial.json
+    and partial.md; with --beyond, beyond.json and beyond.md. Everything is derived from the
+    paper's text: no model runs.
     """
     from pathlib import Path
 
@@ -100,9 +101,10 @@ def _compare(
     ]
     if not chosen:
         raise SimulationError("the paper has no figure of these models in these tables")
+    folder.mkdir(parents=True, exist_ok=True)
     with _counted("replays") as on_done:
         rows = compare(chosen, processes, on_done)
-    paths = write_validation(rows, folder)
+    paths = write_validation(rows, folder, complete=len(chosen) == len(published))
     print_comparison(rows)
     _say(paths)
 
@@ -111,6 +113,7 @@ def _compare_levers(folder: Path, seeds: int, processes: int) -> None:
     from dwise_predict.cli.paper_output import print_gains
     from dwise_predict.simulation.paper.beyond import compare_levers, write_gains
 
+    folder.mkdir(parents=True, exist_ok=True)
     with _counted("seeds") as on_done:
         gains = compare_levers(range(seeds), processes, on_done)
     paths = write_gains(gains, seeds, folder)

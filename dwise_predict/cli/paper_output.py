@@ -9,7 +9,7 @@ from rich.table import Table
 
 from dwise_predict.simulation.arrivals import Pattern
 from dwise_predict.simulation.beyond import Gain
-from dwise_predict.simulation.paper.comparison import Row, closeness
+from dwise_predict.simulation.paper.comparison import CLEAR, Row, closeness
 from dwise_predict.simulation.paper.validation import describe, judge, number
 
 _STYLES = {"near": "", "middling": "yellow", "far": "red"}
@@ -44,8 +44,8 @@ def print_comparison(rows: Sequence[Row]) -> None:
         )
     if verdict.ordered_pairs:
         console.print(
-            f"{verdict.ordered_pairs} pairs of runs are ordered by mean latency in the paper, "
-            f"{verdict.misordered_pairs} of them the other way round here."
+            f"{verdict.ordered_pairs} pairs of runs are more than {CLEAR:.0%} apart in the paper's "
+            f"mean latencies, {verdict.misordered_pairs} of them are the other way round here."
         )
 
 

@@ -58,6 +58,9 @@ LEVERS: Mapping[str, Levers] = MappingProxyType(
         "time + probe + residual + lean 8": Levers(time=True, probe=True, curve="mean", lean=8.0),
         "time + probe + residual + lean 4": Levers(time=True, probe=True, curve="mean", lean=4.0),
         "admission features": Levers(predictor=BETTER_ADMISSION),
+        "admission features + time + probe": Levers(
+            predictor=BETTER_ADMISSION, time=True, probe=True
+        ),
         "admission features + time + probe + lean 8": Levers(
             predictor=BETTER_ADMISSION, time=True, probe=True, lean=8.0
         ),
@@ -67,6 +70,7 @@ LEVERS: Mapping[str, Levers] = MappingProxyType(
         "time + probe + lean 8 + chunk 8": Levers(time=True, probe=True, lean=8.0, chunk=8),
         "oracle, time": Levers(predictor="oracle", time=True),
         "oracle, time + lean 8": Levers(predictor="oracle", time=True, lean=8.0),
+        "oracle, time + lean 2": Levers(predictor="oracle", time=True, lean=2.0),
     }
 )
 """What is tried. Combinations hold what helped alone."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from itertools import repeat
 from pathlib import Path
@@ -13,6 +12,7 @@ from dwise_predict.files import write_text
 from dwise_predict.simulation.arrivals import Pattern
 from dwise_predict.simulation.beyond import LEVERS, Gain, Outcome, gains, serve
 from dwise_predict.simulation.paper.situations import reference_situation
+from dwise_predict.simulation.paper.workers import worker_pool
 
 ARRIVALS: tuple[Pattern, ...] = ("burst", "burst+poisson")
 
@@ -26,7 +26,7 @@ def compare_levers(
     """
     found: dict[Pattern, list[Gain]] = {}
     done, total = 0, len(ARRIVALS) * len(seeds)
-    with ProcessPoolExecutor(processes) as pool:
+    with worker_pool(min(processes, len(seeds))) as pool:
         for arrival in ARRIVALS:
             outcomes: dict[str, list[Outcome]] = {name: [] for name in LEVERS}
             for served in pool.map(_serve_all, repeat(arrival), seeds):
@@ -41,7 +41,6 @@ def compare_levers(
 
 def write_gains(found: Mapping[Pattern, Sequence[Gain]], seeds: int, folder: Path) -> list[Path]:
     """Write ``beyond.json`` and ``beyond.md`` into ``folder``; returns their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
     as_json, as_text = folder / "beyond.json", folder / "beyond.md"
     records = [
         {"arrival": arrival, "seeds": seeds} | asdict(gain)

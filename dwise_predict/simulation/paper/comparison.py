@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import combinations
@@ -13,6 +12,7 @@ from typing import Literal, cast
 
 from dwise_predict.simulation.arrivals import Pattern
 from dwise_predict.simulation.paper.runs import Run, measured
+from dwise_predict.simulation.paper.workers import worker_pool
 
 SEEDS = (1, 2, 3)
 """Orders and arrivals of Table 10."""
@@ -91,7 +91,7 @@ def compare(
     # The longest replays first, so that none of them is alone at the end.
     needed.sort(key=lambda run: run.model != "SDAR-8B")
     results: dict[Run, Figures] = {}
-    with ProcessPoolExecutor(processes) as pool:
+    with worker_pool(min(processes, len(needed))) as pool:
         for run, figures in zip(needed, pool.map(measured, needed), strict=True):
             results[run] = figures
             if on_done is not None:
@@ -99,7 +99,11 @@ def compare(
     return [Row(figure, _ours(figure, results)) for figure in published]
 
 
-def misorderings(rows: Iterable[Row], margin: float = 0.03) -> tuple[int, list[tuple[Row, Row]]]:
+CLEAR = 0.03
+"""Relative distance from which on two latencies of the paper count as ordered."""
+
+
+def misorderings(rows: Iterable[Row], margin: float = CLEAR) -> tuple[int, list[tuple[Row, Row]]]:
     """Pairs of runs that the simulator orders otherwise than the paper does in mean latency.
 
     Pairs that the paper has closer than ``margin`` apart do not count as ordered. Returns the

@@ -1,4 +1,4 @@
-"""The comparison as files: ``validation.json`` for programs, ``validation.md`` for people."""
+"""The comparison as files: JSON for programs, Markdown for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dwise_predict.files import write_text
-from dwise_predict.simulation.paper.comparison import Row, closeness, misorderings
+from dwise_predict.simulation.paper.comparison import CLEAR, Row, closeness, misorderings
 
 _READABLE = {
     "_s": " (s)",
@@ -64,8 +64,12 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def write_validation(rows: Sequence[Row], folder: Path) -> list[Path]:
-    """Write both files into ``folder``, which is created; returns their paths."""
+def write_validation(rows: Sequence[Row], folder: Path, complete: bool) -> list[Path]:
+    """Write ``validation.json`` and ``validation.md`` into ``folder``; returns their paths.
+
+    A comparison of chosen tables or models is written as ``partial.json`` and ``partial.md``, so
+    that it does not replace the complete one.
+    """
     records = [
         {
             "table": row.published.table,
@@ -76,8 +80,8 @@ def write_validation(rows: Sequence[Row], folder: Path) -> list[Path]:
         }
         for row in rows
     ]
-    folder.mkdir(parents=True, exist_ok=True)
-    as_json, as_text = folder / "validation.json", folder / "validation.md"
+    name = "validation" if complete else "partial"
+    as_json, as_text = folder / f"{name}.json", folder / f"{name}.md"
     write_text(as_json, json.dumps(records, indent=1) + "\n")
     write_text(as_text, _page(rows))
     return [as_json, as_text]
@@ -90,8 +94,8 @@ def _page(rows: Sequence[Row]) -> str:
         "",
         f"{verdict.validation} figures nothing was fitted to: {verdict.near} "
         f"({verdict.near_share:.0%}) within 20%, {verdict.far} off by more than 40%. Of "
-        f"{verdict.ordered_pairs} pairs of runs that the paper orders by mean latency, "
-        f"{verdict.misordered_pairs} are the other way round.",
+        f"{verdict.ordered_pairs} pairs of runs whose mean latencies the paper has more than "
+        f"{CLEAR:.0%} apart, {verdict.misordered_pairs} are the other way round.",
     ]
     for table in dict.fromkeys(row.published.table for row in rows):
         lines += [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,43 @@ def test_most_figures_that_nothing_was_fitted_to_are_near(tmp_path: Path) -> Non
             assert min(latency, key=latency.__getitem__) == "DWISE"
     page = (tmp_path / "paper" / "validation.md").read_text()
     assert "## Table 16" in page and "figures nothing was fitted to" in page
+
+
+def test_chosen_tables_leave_the_complete_comparison_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "paper"
+    folder.mkdir()
+    (folder / "validation.json").write_text("complete")
+    done = dwise("paper", "--output", str(folder), "--table", "Figure 7", "--model", "SDAR-8B")
+    assert done.returncode == 0, done.stderr
+    assert (folder / "validation.json").read_text() == "complete"
+    (row,) = json.loads((folder / "partial.json").read_text())
+    assert row["table"] == "Figure 7" and row["paper"] == 1.3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers end with their parent on Linux")
+def test_workers_do_not_outlive_a_killed_command(tmp_path: Path) -> None:
+    program = "from dwise_predict.cli.main import main; main()"
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        "paper",
+        "--output",
+        str(tmp_path),
+        "--processes",
+        "2",
+    ]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+    until = time.monotonic() + 60
+    while len(workers := children.read_text().split()) < 2:
+        assert time.monotonic() < until, "no workers started"
+        time.sleep(0.1)
+    running.kill()
+    running.wait()
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        assert time.monotonic() < until, "workers are still there"
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize(
