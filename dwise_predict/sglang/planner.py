@@ -6,7 +6,7 @@ import hashlib
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -110,9 +110,13 @@ class Planner:
         """Prompt blocks were processed or found in the prefix cache."""
         self._events += [PromptBlockProcessed(request_id)] * prompt_blocks
 
-    def denoised(self, request_id: str, block_done: bool) -> None:
-        """An output block had a round."""
-        self._events.append(DenoisingRoundProcessed(request_id, block_done))
+    def denoised(self, rows: Sequence[Tracked], accepted: Sequence[int]) -> None:
+        """The output blocks among ``rows`` had a round; ``accepted``: tokens by row."""
+        self._events += [
+            DenoisingRoundProcessed(tracked.request_id, tokens > 0)
+            for tracked, tokens in zip(rows, accepted, strict=True)
+            if not tracked.prefill
+        ]
 
     def refined(self, requests: list[Tracked], rows: list[int], tap: HiddenTap) -> None:
         """Take the refined estimates of ``requests`` from their ``rows`` of the round."""

@@ -14,7 +14,7 @@ from dwise_predict.fingerprint import Fingerprint, fingerprint_differences
 from dwise_predict.predictors.features import token_bins
 from dwise_predict.recording import HEADER, Recording, read_recording, segments
 from dwise_predict.sglang.metrics import Counts
-from dwise_predict.sglang.requests import Row, Tracked
+from dwise_predict.sglang.requests import Tracked
 from dwise_predict.work import first_block_masked
 
 
@@ -45,7 +45,14 @@ class Recorder:
         self._segment = number
         self._index = 0
 
-    def round(self, start_s: float, end_s: float, rows: Sequence[Row], counts: Counts) -> None:
+    def round(
+        self,
+        start_s: float,
+        end_s: float,
+        rows: Sequence[Tracked],
+        kv_tokens: int,
+        counts: Counts,
+    ) -> None:
         """Note one round; it reaches the disk with the next finished request."""
         self._write(
             {
@@ -55,7 +62,7 @@ class Recorder:
                 "wall_ms": (end_s - start_s) * 1e3,
                 "slots": len(rows),
                 "prefill_slots": sum(row.prefill for row in rows),
-                "kv_tokens": sum(row.prefix for row in rows),
+                "kv_tokens": kv_tokens,
                 "residents": counts.residents,
                 "waiting": counts.waiting,
             }
@@ -67,8 +74,8 @@ class Recorder:
         if tracked.hidden is None:
             return
         per_block = list(tracked.rounds_per_block)
-        if tracked.rounds_in_block:
-            per_block.append(tracked.rounds_in_block)
+        if rounds := tracked.rounds - tracked.rounds_before:
+            per_block.append(rounds)
         self._write(
             {
                 "request_id": tracked.req.rid,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,12 @@ class Tracked:
     ``words`` and ``newlines`` are NaN where the server has no tokenizer.
     ``prompt_blocks_left`` counts prompt blocks neither processed nor found in the prefix cache.
     ``has_mask``: the prompt holds a literal mask token; ``started``: it was in a round.
+    ``prefill``: its block in the present round is one of the prompt.
+    ``rounds`` counts its denoising rounds, of which ``rounds_before`` were of earlier blocks.
     """
 
     req: Any
+    request_id: str
     order: int
     arrival_s: float
     prompt_tokens: int
@@ -35,23 +38,14 @@ class Tracked:
     estimate: float = math.nan
     refined: float = math.nan
     rounds: int = 0
-    rounds_in_block: int = 0
+    rounds_before: int = 0
     rounds_per_block: list[int] = field(default_factory=list)
     started: bool = False
+    prefill: bool = False
     admitted_s: float | None = None
     first_round_s: float | None = None
     first_block_s: float | None = None
     hidden: npt.NDArray[np.float16] | None = None
-
-
-class Row(NamedTuple):
-    """One slot of a round: a block after ``prefix`` cached tokens, ending at token ``end``."""
-
-    tracked: Tracked
-    prefill: bool
-    first: bool
-    prefix: int
-    end: int
 
 
 def track(req: Any, order: int, now: float, dllm_config: Any, separate: bool) -> Tracked:
@@ -61,6 +55,7 @@ def track(req: Any, order: int, now: float, dllm_config: Any, separate: bool) ->
     blocks = 1 if separate else prefill_blocks(prompt_tokens, dllm_config.block_size)
     return Tracked(
         req=req,
+        request_id=req.rid,
         order=order,
         arrival_s=now,
         prompt_tokens=prompt_tokens,

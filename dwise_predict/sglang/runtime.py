@@ -14,7 +14,7 @@ from dwise_predict.sglang.activation import Activation
 from dwise_predict.sglang.metrics import Counts, Exporter
 from dwise_predict.sglang.planner import Planner
 from dwise_predict.sglang.recorder import Recorder
-from dwise_predict.sglang.requests import Row, Tracked, track
+from dwise_predict.sglang.requests import Tracked, track
 from dwise_predict.sglang.tap import HiddenTap
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,10 @@ class Runtime:
             )
         self._scheduler: Any = None
         self._exporter: Exporter | None = None
-        self._rows: list[Row] = []
+        self._rows: list[Tracked] = []
+        self._starts: Sequence[int] = ()
+        self._lengths: Sequence[int] = ()
+        self._first: list[int] = []
         self._arrivals = 0
         self._origin = time.perf_counter()
         self._round_s = 0.0
@@ -115,21 +118,18 @@ class Runtime:
     def round_started(self, batch: Any) -> None:
         """A round was formed: remember its rows, and have first rounds pooled."""
         context_pass = self._separate and not batch.forward_mode.is_dllm_extend()
-        rows: list[Row] = []
-        first = []
-        for req, prefix, length in zip(
-            batch.reqs, batch.prefix_lens, batch.extend_lens, strict=True
-        ):
-            tracked, end = self.tracked[req.rid], prefix + length
-            prefill = context_pass if self._separate else end <= tracked.prompt_tokens
-            if not prefill and tracked.rounds == 0:
-                first.append((len(rows), tracked.prompt_tokens, tracked.budget_tokens))
-                rows.append(Row(tracked, False, True, prefix, end))
-            else:
-                rows.append(Row(tracked, prefill, False, prefix, end))
-        self._rows = rows
+        rows = self._rows = [self.tracked[req.rid] for req in batch.reqs]
+        self._starts, self._lengths = batch.prefix_lens, batch.extend_lens
+        first = self._first = []
+        for i, tracked in enumerate(rows):
+            tracked.prefill = context_pass
+            if tracked.prompt_blocks_left and not self._separate:
+                end = self._starts[i] + self._lengths[i]
+                tracked.prefill = end <= tracked.prompt_tokens
+            if not tracked.rounds and not tracked.prefill:
+                first.append(i)
         if self.tap is not None:
-            self.tap.begin_round(first)
+            self.tap.begin_round([(i, rows[i].prompt_tokens, rows[i].budget_tokens) for i in first])
         self._round_s = self._now()
         if self.recorder is not None:
             for req in self._scheduler.dllm_manager.waiting_queue:
@@ -139,22 +139,36 @@ class Runtime:
 
     def settle_prompts(self, result: Any) -> None:
         """Before SGLang commits a round: see :func:`compat.settle_prompt`."""
-        for i, row in enumerate(self._rows):
-            if row.tracked.has_mask and result.accept_length_per_req_cpu[i]:
-                compat.settle_prompt(row.tracked.req, row.end, result.next_token_ids[i])
+        for i, tracked in enumerate(self._rows):
+            if tracked.has_mask and result.accept_length_per_req_cpu[i]:
+                end = self._starts[i] + self._lengths[i]
+                compat.settle_prompt(tracked.req, end, result.next_token_ids[i])
 
     def round_finished(self, accepted: Sequence[int] | None) -> None:
         """The results of the round are committed; ``accepted``: tokens by row, None: all."""
         rows, now = self._rows, self._now()
-        for row, tokens in zip(rows, accepted or [1] * len(rows), strict=True):
-            self._advance(row, tokens > 0, now)
-        self._first_rounds([i for i, row in enumerate(rows) if row.first])
+        done = accepted or [1] * len(rows)
+        for i, (tracked, tokens) in enumerate(zip(rows, done, strict=True)):
+            if tracked.prompt_blocks_left:
+                self._advance_prompt(tracked, i, tokens > 0)
+            if tracked.prefill:
+                continue
+            tracked.rounds += 1
+            if tokens:
+                tracked.rounds_per_block.append(tracked.rounds - tracked.rounds_before)
+                tracked.rounds_before = tracked.rounds
+                if tracked.first_block_s is None:
+                    tracked.first_block_s = now
+        if self.planner is not None:
+            self.planner.denoised(rows, done)
+        if self._first:
+            self._first_rounds(self._first)
         self._count(rows)
         if self.recorder is not None:
-            self.recorder.round(self._round_s, now, rows, self.counts)
-        for row in rows:
-            if row.tracked.req.finished():
-                self._forget(row.tracked.req.rid, now)
+            self.recorder.round(self._round_s, now, rows, sum(self._starts), self.counts)
+        for tracked in rows:
+            if tracked.req.finished():
+                self._forget(tracked.req.rid, now)
         self._publish(force=not self.tracked)
 
     def state(self) -> dict[str, object]:
@@ -166,42 +180,28 @@ class Runtime:
     def _now(self) -> float:
         return time.perf_counter() - self._origin
 
-    def _advance(self, row: Row, done: bool, now: float) -> None:
-        tracked, prefill, first, prefix, end = row
-        if tracked.prompt_blocks_left:
-            # Blocks found in the prefix cache count with the first block processed after them.
-            if self._separate:
-                left = int(prefill and end < tracked.prompt_tokens)
-            else:
-                cached = end if prefill and done else prefix
-                left = max(0, tracked.prompt_blocks - cached // self._block_size)
-            if self.planner is not None and left < tracked.prompt_blocks_left:
-                self.planner.processed(tracked.req.rid, tracked.prompt_blocks_left - left)
-            tracked.prompt_blocks_left = left
-        if prefill:
-            return
-        if first:
-            tracked.first_round_s = self._round_s
-        tracked.rounds += 1
-        tracked.rounds_in_block += 1
-        if done:
-            tracked.rounds_per_block.append(tracked.rounds_in_block)
-            tracked.rounds_in_block = 0
-            if tracked.first_block_s is None:
-                tracked.first_block_s = now
-        if self.planner is not None:
-            self.planner.denoised(tracked.req.rid, done)
+    def _advance_prompt(self, tracked: Tracked, row: int, done: bool) -> None:
+        # Blocks found in the prefix cache count with the first block processed after them.
+        start = self._starts[row]
+        end = start + self._lengths[row]
+        if self._separate:
+            left = int(tracked.prefill and end < tracked.prompt_tokens)
+        else:
+            cached = end if tracked.prefill and done else start
+            left = max(0, tracked.prompt_blocks - cached // self._block_size)
+        if self.planner is not None and left < tracked.prompt_blocks_left:
+            self.planner.processed(tracked.req.rid, tracked.prompt_blocks_left - left)
+        tracked.prompt_blocks_left = left
 
     def _first_rounds(self, first: list[int]) -> None:
-        if not first or self.tap is None:
-            return
-        if self.recorder is not None:
+        rows = self._rows
+        if self.recorder is not None and self.tap is not None:
             for i, mean in zip(first, self.tap.means(first), strict=True):
-                self._rows[i].tracked.hidden = mean
-            return
-        going_on = [i for i in first if not self._rows[i].tracked.req.finished()]
-        if self.planner is not None and going_on:
-            self.planner.refined([self._rows[i].tracked for i in going_on], going_on, self.tap)
+                rows[i].hidden, rows[i].first_round_s = mean, self._round_s
+        elif self.planner is not None and self.tap is not None:
+            going_on = [i for i in first if not rows[i].req.finished()]
+            if going_on:
+                self.planner.refined([rows[i] for i in going_on], going_on, self.tap)
 
     def _forget(self, request_id: str, finished_s: float | None = None) -> None:
         tracked = self.tracked.pop(request_id)
@@ -212,7 +212,7 @@ class Runtime:
         if self.recorder is not None:
             self.recorder.request(tracked, self._now() if finished_s is None else finished_s)
 
-    def _count(self, rows: list[Row]) -> None:
+    def _count(self, rows: list[Tracked]) -> None:
         counts = self.counts
         counts.rounds += 1
         counts.prefill_only_rounds += all(row.prefill for row in rows)

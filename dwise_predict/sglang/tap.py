@@ -16,7 +16,10 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from dwise_predict.predictors.calibration import CalibrationMap
     from dwise_predict.predictors.refiner import Refiner
+
+_FAR = 1e6
 
 
 class HiddenTap:
@@ -36,8 +39,7 @@ class HiddenTap:
         self.rows = rows
         self._refiner = refiner
         self._curves = curves
-        knots = None if refiner is None else refiner.calibration
-        self._knots = None if knots is None else (np.array(knots.raw), np.array(knots.calibrated))
+        self._knots = _host_knots(None if refiner is None else refiner.calibration)
         self._first: tuple[tuple[int, int, int], ...] = ()
         self._means: Tensor | None = None
 
@@ -79,24 +81,17 @@ class HiddenTap:
 
     def estimates(self, rows: Sequence[int]) -> npt.NDArray[np.float64]:
         """Typical remaining rounds of ``rows``, float64 ``[n]``; after the round."""
-        return self._typical(self._expected_host.numpy()[rows])
+        values: npt.NDArray[np.float64] = np.interp(self._expected[rows], *self._knots)
+        return values
 
     def residuals(self, rows: Sequence[int]) -> npt.NDArray[np.float64]:
         """Typical remaining rounds after t further rounds, ``[n, K + 1]``; after the round."""
         survival = self._survival_host.numpy()[rows].astype(np.float64)
         ahead = survival[:, ::-1].cumsum(1)[:, ::-1]
         alive = survival > 0
-        return self._typical(np.where(alive, ahead / np.where(alive, survival, 1), 1.0))
-
-    def _typical(self, expected: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-        """The bundle's calibration (see ``CalibrationMap``), for a few numbers on the host."""
-        if self._knots is None:
-            return expected.astype(np.float64)
-        raw, calibrated = self._knots
-        typical: npt.NDArray[np.float64] = np.interp(expected, raw, calibrated)
-        beyond = expected > raw[-1]
-        typical[beyond] = expected[beyond] * (calibrated[-1] / raw[-1])
-        return typical
+        expected = np.where(alive, ahead / np.where(alive, survival, 1), 1.0)
+        values: npt.NDArray[np.float64] = np.interp(expected, *self._knots)
+        return values
 
     def _allocate(self, hidden: Tensor) -> None:
         device, pinned = hidden.device, hidden.is_cuda
@@ -104,10 +99,12 @@ class HiddenTap:
         with torch.inference_mode(False):
             self._means = torch.zeros(self.rows, hidden.shape[-1], device=device)
             self._counts_host = torch.ones(self.rows, 2, pin_memory=pinned)
+            self._counts_view = self._counts_host.numpy()
             self._counts = torch.ones(self.rows, 2, device=device)
             if self._refiner is not None:
                 self._refiner = self._refiner.to(device)
                 self._expected_host = torch.ones(self.rows, pin_memory=pinned)
+                self._expected = self._expected_host.numpy()
                 if self._curves:
                     columns = self._refiner.horizon + 1
                     self._survival_host = torch.ones(self.rows, columns, pin_memory=pinned)
@@ -115,5 +112,16 @@ class HiddenTap:
 
     def _write_counts(self) -> None:
         for row, prompt_tokens, budget_tokens in self._first:
-            self._counts_host[row, 0] = prompt_tokens
-            self._counts_host[row, 1] = budget_tokens
+            self._counts_view[row, 0] = prompt_tokens
+            self._counts_view[row, 1] = budget_tokens
+
+
+def _host_knots(
+    calibration: CalibrationMap | None,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Knots for ``np.interp``, with one far away on the line that the map goes on along."""
+    if calibration is None:
+        return np.array([0.0, _FAR]), np.array([0.0, _FAR])
+    knots = np.array([calibration.raw, calibration.calibrated])
+    raw, calibrated = np.append(knots, knots[:, -1:] * _FAR, axis=1)
+    return raw, calibrated
