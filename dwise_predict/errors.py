@@ -23,6 +23,10 @@ class BundleError(DwiseError):
     """A bundle folder is damaged, unsafe or of an unknown format."""
 
 
+class BundleVersionError(BundleError):
+    """A bundle is of a format version that this library does not read."""
+
+
 class IncompatibleBundleError(BundleError):
     """A bundle is sound, but its predictions mean nothing for what is going to be served."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     The temporary name is fixed, so that what a killed process left is overwritten by the next try;
     two processes must not write the same path at once (see :func:`locked`).
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -26,6 +27,9 @@ def write_bytes(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            # The answer of /proc, where nothing can be made; the folder is there.
+            raise PermissionError(errno.EPERM, "no file can be made there", str(path)) from error
         # A full disk is noticed by a write, which does not know the name of its file.
         error.filename = str(path)
         raise
@@ -34,13 +38,32 @@ def write_bytes(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and its parents where they are missing.
+
+    Raises:
+        OSError: it cannot be made there; ``errno`` is one of a place that cannot be written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from error
+    except FileNotFoundError as error:
+        # The answer of /proc, where nothing can be made; parents are no longer missing.
+        raise PermissionError(errno.EPERM, "no folder can be made there", str(path)) from error
+
+
 def write_text(path: Path, text: str) -> None:
     """:func:`write_bytes` of UTF-8 text."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
-    """Write a new folder in one step: after a crash there is all of it or nothing."""
+    """Write a new folder in one step: after a crash there is all of it or nothing.
+
+    Where ``path`` is a link, the folder that it points to is written and the link stays.
+    """
+    path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.tmp")
     if temporary.exists():
         shutil.rmtree(temporary)

@@ -21,7 +21,7 @@ from dwise_predict.bundle.store import can_hold_bundle
 from dwise_predict.errors import RunError, WorkloadError
 from dwise_predict.evaluation.outcomes import Outcomes, outcomes
 from dwise_predict.evaluation.report import write_report
-from dwise_predict.files import locked, write_bytes, write_text
+from dwise_predict.files import locked, make_folder, write_bytes, write_text
 from dwise_predict.profile import read_profile
 from dwise_predict.profile_repo import copy_profile
 from dwise_predict.profiling import profile_workload
@@ -95,7 +95,7 @@ def run_training_from_profile(
     run = read_profile(source).run
     if folder.path.is_file() or (folder.path.exists() and any(folder.path.iterdir())):
         raise RunError(f"{folder.path} exists and is not empty; choose another --out")
-    folder.path.mkdir(parents=True, exist_ok=True)
+    _make_place(folder)
     busy = RunError(f"another process is writing {folder.path}; choose another --out")
     with locked(folder.path, busy):
         copy_profile(source, folder.profile)
@@ -139,15 +139,19 @@ def _refuse_started(folder: RunFolder, resume: bool) -> None:
         )
 
 
-@contextmanager
-def _opened(folder: RunFolder, recipe: Recipe, requests: Sequence[Request]) -> Iterator[None]:
-    """Create the run folder, or continue one of the same recipe and workload, alone in it."""
+def _make_place(folder: RunFolder) -> None:
     try:
-        folder.path.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.path)
     except OSError as error:
         raise RunError(
             f"cannot create {folder.path}: {error.strerror}; choose another --out"
         ) from error
+
+
+@contextmanager
+def _opened(folder: RunFolder, recipe: Recipe, requests: Sequence[Request]) -> Iterator[None]:
+    """Create the run folder, or continue one of the same recipe and workload, alone in it."""
+    _make_place(folder)
     busy = RunError(
         f"another process is writing {folder.path}; wait for it or choose another --out"
     )

@@ -16,18 +16,24 @@ import pyarrow as pa
 
 from dwise_predict.bundle.privacy import private_finding
 from dwise_predict.errors import HubError, ProfileError
-from dwise_predict.files import write_folder
+from dwise_predict.files import make_folder, write_folder
 from dwise_predict.hub.address import Address
 from dwise_predict.hub.client import Access, Commit, Snapshot, download, upload
 from dwise_predict.profile import Profile, RunInfo, read_profile
 from dwise_predict.profile.encoding import Hidden, digest, json_bytes, table_bytes
-from dwise_predict.profile.records import DATA_FILES, REQUESTS_FILE, ROUNDS_FILE, RUN_FILE
+from dwise_predict.profile.records import (
+    DATA_FILES,
+    MAX_BYTES,
+    MAX_JSON_BYTES,
+    REQUESTS_FILE,
+    ROUNDS_FILE,
+    RUN_FILE,
+)
 from dwise_predict.workload.schema import Request
 
 README_FILE = "README.md"
 HIDDEN_TABLE = "first_round.parquet"
 PROMPTS_TABLE = "prompts.parquet"
-_MAX_BYTES = 64 * 2**30
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
 
 
@@ -107,6 +113,12 @@ def fetch_profile(address: Address, access: Access) -> Snapshot:
             raise
         pinned = Address(found.repo, found.commit)
         found = download(pinned, "dataset", names, _check_listing, access, force=True)
+        try:
+            read_profile(found.folder)
+        except ProfileError as error:
+            raise ProfileError(
+                f"{found} is damaged on the Hub (it was downloaded twice), tell its owner: {error}"
+            ) from error
     return found
 
 
@@ -120,7 +132,7 @@ def copy_profile(folder: Path, out: Path | str) -> Path:
     if out.exists():
         raise ProfileError(f"{out} exists; choose another place")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(out.parent)
         write_folder(out, {name: (folder / name).read_bytes() for name in (RUN_FILE, *DATA_FILES)})
     except OSError as error:
         raise ProfileError(f"cannot write {out}: {error.strerror or error}") from error
@@ -135,8 +147,10 @@ def _check_listing(source: str, sizes: Mapping[str, int | None]) -> None:
             f"{', '.join(sorted(sizes)[:5]) or 'nothing'})"
         )
     total = sum(sizes[name] or 0 for name in (RUN_FILE, *DATA_FILES))
-    if total > _MAX_BYTES:
+    if total > MAX_BYTES:
         raise HubError(f"{source} has {total} bytes, too many for a profile; not downloaded")
+    if (sizes[RUN_FILE] or 0) > MAX_JSON_BYTES:
+        raise HubError(f"{source}: {RUN_FILE} has {sizes[RUN_FILE]} bytes; not downloaded")
 
 
 def _without_tokens(profile: Profile, folder: Path) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,7 +54,8 @@ class RunFolder:
     @property
     def is_run(self) -> bool:
         """Whether a run began here: its recipe and its workload are there."""
-        return self.recipe.is_file() and self.workload.is_file()
+        # Unlike Path.is_file, False where the folder may not be looked into.
+        return os.path.isfile(self.recipe) and os.path.isfile(self.workload)
 
     @property
     def profiled(self) -> bool:
@@ -64,3 +66,9 @@ class RunFolder:
     def trained(self) -> bool:
         """Whether bundle and predictions are complete; the predictions are written last."""
         return self.predictions.is_file() and (self.bundle / "config.json").is_file()
+
+
+def is_made_again(folder: Path) -> bool:
+    """Whether ``folder`` is the profile or bundle of a run, which ``--resume`` makes again."""
+    run = RunFolder(folder.parent)
+    return folder in (run.profile, run.bundle) and run.is_run

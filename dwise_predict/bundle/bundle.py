@@ -37,7 +37,7 @@ from dwise_predict.bundle.schema import (
 )
 from dwise_predict.bundle.store import entry, read_bundle_folder, write_bundle_folder
 from dwise_predict.bundle.tensors import read_tensors, tensor_bytes
-from dwise_predict.errors import BundleError, IncompatibleBundleError
+from dwise_predict.errors import BundleError, BundleVersionError, IncompatibleBundleError
 from dwise_predict.fingerprint import Fingerprint
 from dwise_predict.predictors.features import FEATURES
 from dwise_predict.predictors.trees import TreeText, TreeTextError, check_tree_text
@@ -205,6 +205,8 @@ class PredictorBundle:
             bundle = cls(*read_bundle_folder(place.folder), source=place.source)
         except BundleError as error:
             if place.remote is None:
+                raise
+            if local_files_only and isinstance(error, BundleVersionError):
                 raise
             if local_files_only:
                 raise BundleError(

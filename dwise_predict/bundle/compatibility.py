@@ -10,6 +10,7 @@ from dwise_predict.fingerprint import Fingerprint
 
 Level = Literal["compatible", "compatible with warnings", "incompatible"]
 _CONTENT_HASH = re.compile(r"[0-9a-f]{64}")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def compare_fingerprints(bundle: Fingerprint, target: Fingerprint) -> Verdict:
 def _model(bundle: Fingerprint, target: Fingerprint) -> Difference | None:
     if bundle.model == target.model:
         return None
-    if bundle.revision is not None and bundle.revision == target.revision:
+    if bundle.revision == target.revision and _names_content(bundle.revision):
         return Difference(
             "model",
             False,
@@ -84,6 +85,12 @@ def _model(bundle: Fingerprint, target: Fingerprint) -> Difference | None:
         f"the model is {target.model}, the bundle was trained on {bundle.model}: hidden states "
         "and rounds of another model are unrelated",
     )
+
+
+def _names_content(revision: str | None) -> bool:
+    """Whether equal revisions mean equal weights; every repository has a branch ``main``."""
+    text = revision or ""
+    return bool(_CONTENT_HASH.fullmatch(text) or _COMMIT.fullmatch(text))
 
 
 def _revision(bundle: Fingerprint, target: Fingerprint) -> Difference | None:

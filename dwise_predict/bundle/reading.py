@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from dwise_predict.bundle.schema import FORMAT, MAJOR, MINOR
-from dwise_predict.errors import BundleError
+from dwise_predict.errors import BundleError, BundleVersionError
 from dwise_predict.validation import shortened
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -34,7 +34,8 @@ def check_version(header: Any, source: str) -> int:
     """Return the minor version of a configuration that this library can read.
 
     Raises:
-        BundleError: it is no bundle's, or of another major version; says what to do.
+        BundleError: it is no bundle's.
+        BundleVersionError: it is of another major version; says what to do.
     """
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise BundleError(f"{source} is not the configuration of a bundle (format {FORMAT!r})")
@@ -46,12 +47,12 @@ def check_version(header: Any, source: str) -> int:
             f"'{MAJOR}.{MINOR}'"
         )
     if int(major) > MAJOR:
-        raise BundleError(
+        raise BundleVersionError(
             f"{source} has format_version {version!r}; this library reads {MAJOR}.x: upgrade it "
             "with: pip install --upgrade dwise-predict"
         )
     if int(major) < MAJOR:
-        raise BundleError(
+        raise BundleVersionError(
             f"{source} has format_version {version!r}; this library reads {MAJOR}.x: use the "
             "version of dwise-predict that wrote the bundle, or train it again"
         )

@@ -11,7 +11,7 @@ from dwise_predict.bundle.store import largest
 from dwise_predict.errors import BundleError, HubError
 from dwise_predict.hub.address import Address, is_repo
 from dwise_predict.hub.client import Access, Commit, download, upload
-from dwise_predict.validation import unknown_name
+from dwise_predict.validation import shortened, unknown_name
 from dwise_predict.zoo import bundled_folder, read_index
 
 _PREFIX = "dwise-"
@@ -55,7 +55,13 @@ def locate_bundle(
             )
         return _from_hub(Address(entry.bundle, revision or entry.revision), access, force)
     folder = Path(name)
-    if folder.exists():
+    try:
+        is_there = folder.exists()
+    except OSError as error:
+        raise BundleError(
+            f"cannot look up {shortened(str(name))}: {error.strerror or error}"
+        ) from error
+    if is_there:
         _refuse_revision(str(name), revision)
         return Place(folder, str(name))
     if isinstance(name, str) and is_repo(name):

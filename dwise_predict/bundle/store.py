@@ -22,7 +22,8 @@ from dwise_predict.bundle.schema import (
     content_digest,
 )
 from dwise_predict.errors import BundleError
-from dwise_predict.files import sync_folder, write_bytes
+from dwise_predict.files import make_folder, sync_folder, write_bytes
+from dwise_predict.run_folder import is_made_again
 from dwise_predict.validation import shortened
 
 _LARGEST = {ADMISSION_FILE: 16 * 2**20, REFINER_FILE: 2 * 2**30}
@@ -56,31 +57,41 @@ def write_bundle_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     Raises:
         BundleError: the folder is something else than a bundle, or cannot be written.
     """
-    new, old = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("new", "old"))
     for name, content in files.items():
         if len(content) > largest(name):
             raise BundleError(
                 f"{name} would have {len(content)} bytes, a bundle's has at most "
                 f"{largest(name)}; train smaller predictors"
             )
-    if not can_hold_bundle(folder):
-        raise BundleError(f"{folder} exists and is no bundle; choose another place")
     try:
+        # Where the name is a link, what it points to is replaced and the link stays.
+        target = Path(os.path.realpath(folder))
+        if not can_hold_bundle(target):
+            raise BundleError(f"{folder} exists and is no bundle; choose another place")
+        new, old = (target.with_name(f".{target.name}.{suffix}") for suffix in ("new", "old"))
         for leftover in (new, old):
-            shutil.rmtree(leftover, ignore_errors=True)
-        new.mkdir(parents=True)
+            _remove(leftover)
+        make_folder(new)
         for name, content in files.items():
             write_bytes(new / name, content)
-        if folder.exists():
-            os.rename(folder, old)
-        os.rename(new, folder)
-        sync_folder(folder.parent)
-        shutil.rmtree(old, ignore_errors=True)
+        if target.exists():
+            os.rename(target, old)
+        os.rename(new, target)
+        sync_folder(target.parent)
+        _remove(old)
     except OSError as error:
         raise BundleError(
-            f"cannot write the bundle {folder}: {error.strerror or error}; free space or choose "
-            "another place"
+            f"cannot write the bundle {shortened(str(folder), 300)}: {error.strerror or error}; "
+            "free space or choose another place"
         ) from error
+
+
+def _remove(leftover: Path) -> None:
+    """Take away what an earlier write left: a folder, or a link where a link was replaced."""
+    if leftover.is_symlink():
+        leftover.unlink()
+    else:
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def read_bundle_folder(
@@ -90,20 +101,20 @@ def read_bundle_folder(
 
     Args:
         folder: of the bundle.
-        remedy: what to do about a damaged one; None: what helps with a folder of one's own.
+        remedy: what to do about a damaged one; None: what helps with a folder on this disk.
 
     Returns:
         The configuration, its minor version, and the content of every file that this version
         knows, config.json included.
 
     Raises:
-        BundleError: a file is missing, damaged or of another format version.
+        BundleError: it is no bundle, or a file is missing or damaged.
+        BundleVersionError: it is of another format version.
     """
-    remedy = remedy or (
-        f"download the bundle again or, in a run, delete the folder {folder} and run again "
-        "with --resume"
-    )
+    if remedy is None:
+        remedy = _remedy(folder)
     path = folder / CONFIG_FILE
+    _require_config(folder, path)
     content = _read(path, largest(CONFIG_FILE), remedy)
     config, minor = _parse_config(content, path, remedy)
     files = {CONFIG_FILE: content}
@@ -115,10 +126,34 @@ def read_bundle_folder(
     return config, minor, files
 
 
+def _remedy(folder: Path) -> str:
+    """What helps with a damaged bundle: only a run makes its own again."""
+    if is_made_again(folder):
+        return f"delete the folder {folder} and run again with --resume"
+    return "get the bundle again from where it came, or train it again"
+
+
+def _require_config(folder: Path, path: Path) -> None:
+    """Refuse what is no bundle at all, without a word on what to do with the folder."""
+    try:
+        if path.is_file():
+            return
+    except OSError as error:
+        raise BundleError(
+            f"cannot read {shortened(str(path), 300)}: {error.strerror or error}"
+        ) from error
+    advice = f"; {_remedy(folder)}" if is_made_again(folder) else ""
+    raise BundleError(f"{folder} is no bundle: it has no {CONFIG_FILE}{advice}")
+
+
 def _parse_config(content: bytes, path: Path, remedy: str) -> tuple[BundleConfig, int]:
     try:
         header = parse_json(content, str(path))
-        minor = check_version(header, str(path))
+    except BundleError as error:
+        raise BundleError(f"{error}; {remedy}") from error
+    # Of another version, or of something else: nothing is damaged that could be made again.
+    minor = check_version(header, str(path))
+    try:
         digest = content_digest(header)
         # Format 1.0 was written with another spacing, so only its content is checked.
         unchanged = minor == 0 or config_bytes(header) == content

@@ -10,6 +10,7 @@ from rich.console import Console
 from dwise_predict.bundle import PredictorBundle
 from dwise_predict.bundle.schema import ADMISSION_FILE, REFINER_FILE
 from dwise_predict.cli.summary import quality_table
+from dwise_predict.cli.text import printable
 
 
 def print_comparison(a: PredictorBundle, b: PredictorBundle) -> bool:
@@ -24,7 +25,7 @@ def print_comparison(a: PredictorBundle, b: PredictorBundle) -> bool:
         *_changes("", _origin(a), _origin(b)),
     ]
     for line in lines:
-        console.print(line, soft_wrap=True)
+        console.print(printable(line), soft_wrap=True)
     if a.metrics == b.metrics:
         console.print("metrics: the same")
     else:

@@ -26,6 +26,7 @@ from dwise_predict.cli.push import push
 from dwise_predict.cli.report import report
 from dwise_predict.cli.serve import serve
 from dwise_predict.cli.simulate import simulate
+from dwise_predict.cli.text import printable
 from dwise_predict.cli.train import train
 from dwise_predict.cli.verify import verify
 from dwise_predict.cli.workload import workload
@@ -138,15 +139,26 @@ def _run(command: click.Command, name: str, arguments: Sequence[str]) -> int:
         if error.errno not in _STORAGE_ERRORS:
             raise
         place = f" {error.filename}" if error.filename else ""
-        return _refuse(
-            f"cannot write{place}: {error.strerror}; free or change the place and continue with "
-            "--resume, nothing finished is lost"
+        advice = (
+            "free or change the place and continue with --resume, nothing finished is lost"
+            if _can_resume(command, arguments)
+            else "free some space or choose another place, then run again"
         )
+        return _refuse(f"cannot write{place}: {error.strerror}; {advice}")
     return status if isinstance(status, int) else 0
 
 
+def _can_resume(command: click.Command, arguments: Sequence[str]) -> bool:
+    """Whether the run that ``arguments`` ask for keeps what is finished for ``--resume``."""
+    if isinstance(command, click.Group):
+        command = command.commands.get(arguments[0], command)
+    # Training from a profile is done in one go.
+    from_profile = any(text.split("=")[0] == "--profile" for text in arguments)
+    return any(param.name == "resume" for param in command.params) and not from_profile
+
+
 def _refuse(message: str) -> int:
-    click.echo(f"error: {message}", err=True)
+    click.echo(f"error: {printable(message)}", err=True)
     return _USER_ERROR
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -45,11 +46,14 @@ def open_bundle(name: str, access: Access) -> PredictorBundle:
     from dwise_predict.bundle import PredictorBundle
     from dwise_predict.errors import BundleError
     from dwise_predict.run_folder import RunFolder
+    from dwise_predict.zoo import read_index
 
-    if RunFolder(Path(name)).bundle.is_dir():
-        raise BundleError(f"{name} is a run folder; its bundle is {RunFolder(Path(name)).bundle}")
-    is_folder = Path(name).exists()
-    repo, _, revision = (name, "", "") if is_folder else name.partition("@")
+    run = RunFolder(Path(name))
+    # A bare name of the zoo is the zoo's, whatever folders there are.
+    of_zoo = any(entry.name == name for entry in read_index())
+    if os.path.isdir(run.bundle) and not of_zoo:
+        raise BundleError(f"{name} is a run folder; its bundle is {run.bundle}")
+    repo, _, revision = (name, "", "") if os.path.exists(name) else name.partition("@")
     return PredictorBundle.from_pretrained(
         repo,
         revision=revision or None,

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from dwise_predict.bundle import Metrics, PredictorBundle
 from dwise_predict.bundle.metrics import RankMetrics
+from dwise_predict.cli.text import printable
 from dwise_predict.evaluation.facts import UNDEFINED, fingerprint_facts
 
 if TYPE_CHECKING:
@@ -80,11 +81,14 @@ def _facts(title: str, facts: dict[str, str]) -> Table:
     table.add_column(overflow="fold")
     for name, value in facts.items():
         # Text, because categories and paths may hold what looks like markup.
-        table.add_row(Text(name), Text(value))
+        table.add_row(Text(printable(name)), Text(printable(value)))
     return table
 
 
 def _table(title: str, header: bool) -> Table:
     return Table(
-        title=Text(title, style="bold"), title_justify="left", show_header=header, box=None
+        title=Text(printable(title), style="bold"),
+        title_justify="left",
+        show_header=header,
+        box=None,
     )

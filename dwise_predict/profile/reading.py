@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from dwise_predict.profile.records import (
     DATA_FILES,
     HIDDEN_FILE,
     HIDDEN_KEY,
+    MAX_BYTES,
+    MAX_JSON_BYTES,
     REQUESTS_FILE,
     REQUESTS_SCHEMA,
     ROUNDS_FILE,
@@ -28,8 +31,9 @@ from dwise_predict.profile.records import (
     SHARDS_FOLDER,
     RunInfo,
 )
+from dwise_predict.run_folder import is_made_again
 from dwise_predict.tables import read_table
-from dwise_predict.validation import describe
+from dwise_predict.validation import describe, shortened
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -59,12 +63,11 @@ def read_profile(folder: Path | str) -> Profile:
     """
     folder = Path(folder)
     run = read_run_info(folder)
-    records = read_records(folder, run.files, start_over(folder))
+    remedy = _remedy(folder)
+    records = read_records(folder, run.files, remedy)
     shape = (run.counts.requests, run.fingerprint.hidden_size)
     if records.hidden.shape != shape or records.rounds.num_rows != run.counts.rounds:
-        raise ProfileError(
-            f"{folder} holds other counts than its {RUN_FILE} says; {start_over(folder)}"
-        )
+        raise ProfileError(f"{folder} holds other counts than its {RUN_FILE} says; {remedy}")
     return Profile(run, *records)
 
 
@@ -82,18 +85,25 @@ def read_run_info(folder: Path) -> RunInfo:
         if (folder / SHARDS_FOLDER).is_dir():
             raise ProfileError(f"the profile {folder} is unfinished: run again with --resume")
         raise ProfileError(f"{folder} is no profile folder: it holds no {RUN_FILE}")
-    return read_json(folder / RUN_FILE, RunInfo, start_over(folder))
+    return read_json(folder / RUN_FILE, RunInfo, _remedy(folder))
+
+
+def _remedy(folder: Path) -> str:
+    """What helps with a damaged profile: only a run makes its own again."""
+    if is_made_again(folder):
+        return start_over(folder)
+    return "get the profile again from where it came, or make it again in a new folder"
 
 
 def start_over(folder: Path) -> str:
-    """What to do about a profile that cannot be used."""
+    """What to do about a folder that is known to be a profile's, and cannot be continued."""
     return f"delete the folder {folder} and run again with --resume"
 
 
 def read_json(path: Path, kind: type[Model], remedy: str) -> Model:
     """A record from its JSON file; raises ProfileError, ending with ``remedy``, when damaged."""
     try:
-        return kind.model_validate_json(path.read_bytes())
+        return kind.model_validate_json(_read(path, MAX_JSON_BYTES, remedy))
     except OSError as error:
         raise ProfileError(f"cannot read {path}: {error.strerror}; {remedy}") from error
     except ValidationError as error:
@@ -106,10 +116,17 @@ def read_json(path: Path, kind: type[Model], remedy: str) -> Model:
 def read_records(folder: Path, sha256: Mapping[str, str], remedy: str) -> Records:
     """Records of a shard or profile folder, each file checked against its SHA-256.
 
-    Raises ProfileError, ending with ``remedy``, when one is missing, damaged or of another schema.
+    ``sha256`` may come from a stranger: exactly the data files of a profile are read, whatever
+    else it names.
+
+    Raises ProfileError, ending with ``remedy``, when one is missing, damaged or of another schema,
+    or when other files are named.
     """
-    if absent := [name for name in DATA_FILES if name not in sha256]:
-        raise ProfileError(f"{folder} does not list {', '.join(absent)}; {remedy}")
+    if sha256.keys() != set(DATA_FILES):
+        raise ProfileError(
+            f"{folder} lists the files {shortened(sorted(sha256), 200)}, but a profile has "
+            f"{sorted(DATA_FILES)}; {remedy}"
+        )
     contents = _read_verified(folder, sha256, remedy)
     records = Records(
         requests=_read_table(contents[REQUESTS_FILE], REQUESTS_SCHEMA, folder / REQUESTS_FILE),
@@ -152,17 +169,33 @@ def _read_hidden(content: bytes, path: Path) -> Hidden:
 
 
 def _read_verified(folder: Path, sha256: Mapping[str, str], remedy: str) -> dict[str, bytes]:
-    """Content of the files named in ``sha256``.
+    """Content of the data files.
 
     Raises ProfileError, ending with ``remedy``, when one is missing or not what was written.
     """
     contents = {}
-    for name, expected in sha256.items():
+    left = MAX_BYTES
+    for name in DATA_FILES:
         path = folder / name
         try:
-            contents[name] = path.read_bytes()
+            contents[name] = _read(path, left, remedy)
         except OSError as error:
             raise ProfileError(f"cannot read {path}: {error.strerror}; {remedy}") from error
-        if digest(contents[name]) != expected:
+        left -= len(contents[name])
+        if digest(contents[name]) != sha256[name]:
             raise ProfileError(f"{path} is corrupted (its SHA-256 changed); {remedy}")
     return contents
+
+
+def _read(path: Path, limit: int, remedy: str) -> bytes:
+    """Content of a regular file of at most ``limit`` bytes; raises OSError, ProfileError."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ProfileError(f"{path} is no file; {remedy}")
+    if status.st_size > limit:
+        raise ProfileError(
+            f"{path} has {status.st_size} bytes, more than the {limit} it may have; {remedy}"
+        )
+    with path.open("rb") as file:
+        # One more than it has: a file that is growing fails the hash, not the memory.
+        return file.read(status.st_size + 1)

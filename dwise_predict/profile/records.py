@@ -18,6 +18,11 @@ HIDDEN_FILE = "first_round.safetensors"
 HIDDEN_KEY = "hidden"
 SHARDS_FOLDER = "shards"
 DATA_FILES = (REQUESTS_FILE, ROUNDS_FILE, HIDDEN_FILE)
+"""Every file of a finished profile but run.json, which holds their hashes."""
+MAX_BYTES = 64 * 2**30
+"""Most bytes of a profile's files together."""
+MAX_JSON_BYTES = 4 * 2**20
+"""Most bytes of run.json and the other descriptions."""
 
 _REQUESTS = {
     "request_id": pa.string(),

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dwise_predict.errors import ProfileError
-from dwise_predict.files import locked, write_bytes, write_folder
+from dwise_predict.files import locked, make_folder, write_bytes, write_folder
 from dwise_predict.profile.encoding import digest, hidden_bytes, json_bytes, table_bytes
 from dwise_predict.profile.reading import (
     Records,
@@ -138,7 +138,7 @@ def open_profile(folder: Path, campaign: Campaign) -> Iterator[ProfileWriter]:
     """
     with ExitStack() as stack:
         with _writing(folder, "choose a folder that can be written"):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             busy = ProfileError(
                 f"another process is writing the profile {folder}: wait for it, or choose "
                 "another folder"

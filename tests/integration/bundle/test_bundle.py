@@ -239,14 +239,51 @@ def test_rehashed_calibration_that_decreases_is_refused(bundle: Path) -> None:
 
 
 def test_folders_that_are_no_bundle_are_named(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match=r"config\.json is missing"):
-        PredictorBundle.load(tmp_path)
+    for place in (tmp_path, tmp_path / "absent", "/", "", ".", "/etc/passwd"):
+        with pytest.raises(BundleError) as refused:
+            PredictorBundle.load(place)
+        assert str(refused.value) == f"{Path(place)} is no bundle: it has no config.json"
     (tmp_path / "config.json").write_text('{"architectures": ["SDARForCausalLM"]}')
-    with pytest.raises(BundleError, match="not the configuration of a bundle"):
+    with pytest.raises(BundleError, match="not the configuration of a bundle") as refused:
         PredictorBundle.load(tmp_path)
+    assert "delete" not in str(refused.value)
     (tmp_path / "config.json").write_text("[" * 100_000)
     with pytest.raises(BundleError, match="no JSON"):
         PredictorBundle.load(tmp_path)
+
+
+def test_only_the_bundle_of_a_run_may_be_deleted_and_made_again(
+    bundle: Path, tmp_path: Path
+) -> None:
+    (bundle / "smoke.json").write_text("{}")
+    advice = f"delete the folder {bundle} and run again with --resume"
+    with pytest.raises(BundleError, match="get the bundle again") as refused:
+        PredictorBundle.load(bundle)
+    assert "delete" not in str(refused.value)
+    for name in ("recipe.yaml", "workload.jsonl"):
+        (tmp_path / name).write_text("")
+    with pytest.raises(BundleError, match=re.escape(advice)):
+        PredictorBundle.load(bundle)
+    copy = shutil.copytree(bundle, tmp_path / "copy")
+    with pytest.raises(BundleError, match="get the bundle again"):
+        PredictorBundle.load(copy)
+    with pytest.raises(BundleError, match=f"{re.escape(str(tmp_path))} is no bundle") as refused:
+        PredictorBundle.load(tmp_path)
+    assert "delete" not in str(refused.value)
+    (bundle / "config.json").unlink()
+    with pytest.raises(BundleError, match=rf"has no config\.json; {re.escape(advice)}"):
+        PredictorBundle.load(bundle)
+
+
+def test_names_too_long_for_a_file_are_a_bundle_error(made: Path, tmp_path: Path) -> None:
+    name = "x" * 5000
+    for refused in (
+        lambda: PredictorBundle.from_pretrained(name),
+        lambda: PredictorBundle.load(name),
+        lambda: PredictorBundle.load(made).save(tmp_path / name),
+    ):
+        with pytest.raises(BundleError, match="File name too long"):
+            refused()
 
 
 def test_a_changed_configuration_is_noticed(bundle: Path) -> None:
@@ -274,6 +311,23 @@ def test_saving_replaces_a_bundle_and_nothing_else(made: Path, tmp_path: Path) -
     assert (other / "chapter1.tex").read_text() == "precious"
 
 
+def test_saving_on_a_link_replaces_what_it_points_to(made: Path, tmp_path: Path) -> None:
+    loaded = PredictorBundle.load(made)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "targets").mkdir()
+    link, target = tmp_path / "links" / "current", tmp_path / "targets" / "v1"
+    link.symlink_to(target)
+    for _ in range(3):
+        loaded.save(link)
+        assert link.is_symlink() and PredictorBundle.load(link).metrics == loaded.metrics
+        assert [path.name for path in target.parent.iterdir()] == ["v1"]
+        assert [path.name for path in link.parent.iterdir()] == ["current"]
+    link.with_name(".copy.old").symlink_to(target)  # what earlier versions left
+    loaded.save(link.with_name("copy"))
+    assert sorted(path.name for path in link.parent.iterdir()) == ["copy", "current"]
+    assert PredictorBundle.load(target).metrics == loaded.metrics
+
+
 def test_leftovers_of_a_killed_save_are_cleaned_up(made: Path, tmp_path: Path) -> None:
     leftover = tmp_path / ".bundle.new"
     leftover.mkdir()
@@ -284,8 +338,11 @@ def test_leftovers_of_a_killed_save_are_cleaned_up(made: Path, tmp_path: Path) -
 
 def test_an_unwritable_place_is_a_clear_error(made: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BundleError, match="cannot write the bundle"):
-        PredictorBundle.load(made).save(tmp_path / "file" / "bundle")
+    for place in (tmp_path / "file" / "bundle", Path("/proc/none/bundle"), Path("/proc/none")):
+        with pytest.raises(BundleError, match="cannot write the bundle"):
+            PredictorBundle.load(made).save(place)
+    with pytest.raises(BundleError, match="/ exists and is no bundle"):
+        PredictorBundle.load(made).save("/")
 
 
 def test_no_file_names_this_machine(made: Path) -> None:

@@ -182,3 +182,18 @@ def test_local_paths_are_not_published(tmp_path: Path) -> None:
     )
     with pytest.raises(ProfileError, match=r"run\.json would publish the local path"):
         repo_files(folder, None)
+
+
+def test_a_stranger_cannot_have_other_files_read(
+    hub: Hub, profile: Path, published: str, tmp_path: Path
+) -> None:
+    files = dict(hub.repo(REPO, "datasets").commits[published])
+    run = json.loads(files["run.json"])
+    run["files"]["/dev/zero"] = "0" * 64
+    hub.add("acme/evil", files | {"run.json": json.dumps(run).encode()}, kind="datasets")
+    with pytest.raises(ProfileError, match=r"tell its owner: .* lists the files .*/dev/zero"):
+        fetch_profile(Address("acme/evil"), Access(cache_dir=tmp_path / "fresh"))
+    files["run.json"] += b" " * 2**23
+    hub.add("acme/large", files, kind="datasets")
+    with pytest.raises(HubError, match=r"run\.json has \d+ bytes; not downloaded"):
+        fetch_profile(Address("acme/large"), Access(cache_dir=tmp_path / "fresh"))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import resource
 import shutil
@@ -368,3 +370,55 @@ def test_two_processes_do_not_write_the_same_profile(folder: Path) -> None:
         pass
     with open_profile(folder, campaign()) as writer:
         assert writer.missing() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "../../../../etc/hostname", "README.md"])
+def test_other_files_than_those_of_a_profile_are_never_read(finished: Path, name: str) -> None:
+    path = finished / "run.json"
+    content = json.loads(path.read_text())
+    content["files"][name] = hashlib.sha256(Path("/etc/hostname").read_bytes()).hexdigest()
+    path.write_text(json.dumps(content))
+    with pytest.raises(ProfileError, match=f"lists the files .*{name}.* but a profile has"):
+        read_profile(finished)
+
+
+@pytest.mark.parametrize(
+    "name", ["run.json", "requests.parquet", "rounds.parquet", "first_round.safetensors"]
+)
+def test_only_regular_files_of_a_sensible_size_are_read(finished: Path, name: str) -> None:
+    size = 65 * 2**30
+    os.truncate(finished / name, size)  # a file with a hole: nothing is stored
+    with pytest.raises(ProfileError, match=f"{name} has {size} bytes, more than"):
+        read_profile(finished)
+    for special in (Path("/dev/zero"), finished / "pipe"):
+        if not special.exists():
+            os.mkfifo(special)
+        (finished / name).unlink()
+        (finished / name).symlink_to(special)
+        with pytest.raises(ProfileError, match=f"{name}"):
+            read_profile(finished)
+
+
+def test_only_the_profile_of_a_run_may_be_deleted_and_made_again(
+    finished: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(finished, run / "profile")
+    for folder in (finished, run / "profile"):
+        damage(folder / "rounds.parquet")
+    with pytest.raises(ProfileError, match="get the profile again") as refused:
+        read_profile(finished)
+    assert "delete" not in str(refused.value)
+    for name in ("recipe.yaml", "workload.jsonl"):
+        (run / name).write_text("")
+    message = f"delete the folder {run / 'profile'} and run again with --resume"
+    with pytest.raises(ProfileError, match=message):
+        read_profile(run / "profile")
+
+
+def test_a_place_where_nothing_can_be_made_is_said(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ProfileError, match=r"cannot write the profile at /proc/none/profile: no "),
+        open_profile(Path("/proc/none/profile"), campaign()),
+    ):
+        pass

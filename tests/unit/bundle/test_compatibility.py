@@ -85,9 +85,20 @@ def test_every_field_of_a_fingerprint_matters() -> None:
 
 
 def test_the_same_weights_under_another_name_are_a_warning() -> None:
-    verdict = compare_fingerprints(BUNDLE, changed(model="local:dllm-mini"))
-    assert verdict.level == "compatible with warnings"
-    assert "the weights are the same" in verdict.differences[0].sentence
+    for revision in ("a" * 64, "0123456789" * 4):  # a content hash, a commit
+        bundle = changed(revision=revision)
+        verdict = compare_fingerprints(bundle, changed(model="local:x", revision=revision))
+        assert verdict.level == "compatible with warnings"
+        assert "the weights are the same" in verdict.differences[0].sentence
+
+
+@pytest.mark.parametrize("revision", ["main", "v1.0", "0123abc", None])
+def test_a_branch_of_the_same_name_says_nothing_about_weights(revision: str | None) -> None:
+    bundle = changed(model="inclusionAI/LLaDA2.0-mini", revision=revision)
+    target = changed(model="inclusionAI/LLaDA2.1-mini", revision=revision)
+    verdict = compare_fingerprints(bundle, target)
+    assert verdict.level == "incompatible"
+    assert "hidden states and rounds of another model are unrelated" in str(verdict)
 
 
 def test_other_content_hashes_are_other_weights() -> None:

@@ -46,7 +46,7 @@ def test_names_of_the_zoo_win_over_folders(tmp_path, monkeypatch) -> None:  # ty
     (tmp_path / "tiny").mkdir()
     monkeypatch.chdir(tmp_path)
     assert PredictorBundle.from_pretrained("tiny").config.fingerprint.model == "builtin:tiny"
-    with pytest.raises(BundleError, match=r"config\.json is missing"):
+    with pytest.raises(BundleError, match=r"is no bundle: it has no config\.json"):
         PredictorBundle.from_pretrained("./tiny")
     with pytest.raises(BundleError, match="has no revision 'v1'"):
         PredictorBundle.from_pretrained("tiny", revision="v1")
