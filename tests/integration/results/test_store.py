@@ -1,6 +1,11 @@
 from __future__ import annotations
 
 import json
+import random
+import subprocess
+import sys
+import textwrap
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +21,7 @@ from dwise_predict.results import (
     summarise,
     write_results,
 )
+from dwise_predict.results.store import remove_results
 from tests.results import facts, rounds_table
 
 
@@ -52,6 +58,57 @@ def test_earlier_results_are_replaced(tmp_path: Path) -> None:
     write_results(tmp_path / "run", results(3))
     assert read_results(tmp_path / "run").summary.n == 3
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_results_survive_a_kill_at_any_moment(tmp_path: Path) -> None:
+    folder, old = tmp_path / "run", tmp_path / ".run.old"
+    write_results(folder, results(2))
+    writer = textwrap.dedent(f"""
+        from pathlib import Path
+        from dwise_predict.results import read_results, write_results
+        results = read_results({str(folder)!r})
+        print("ready", flush=True)
+        while True:
+            write_results(Path({str(folder)!r}), results)
+    """)
+    rng = random.Random(0)
+    for _ in range(6):
+        with subprocess.Popen(
+            [sys.executable, "-c", writer], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(rng.uniform(0, 0.05))
+            process.kill()
+        # Between two renames only what was moved aside is there.
+        assert read_results(folder if folder.exists() else old).summary.n == 2
+        write_results(folder, results(2))
+        assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_results_moved_aside_are_put_back_before_new_ones_are_written(tmp_path: Path) -> None:
+    folder, old, new = (tmp_path / name for name in ("run", ".run.old", ".run.new"))
+    write_results(old, results(2))
+    new.mkdir()
+    new.with_name("..run.new.tmp").write_text("in the way")
+    with pytest.raises(ResultsError, match="cannot write the results"):
+        write_results(folder, results(3))
+    assert read_results(folder).summary.n == 2
+    new.with_name("..run.new.tmp").unlink()
+    write_results(folder, results(3))
+    assert read_results(folder).summary.n == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_removing_takes_what_a_killed_writer_left(tmp_path: Path) -> None:
+    for name in ("run", ".run.old", ".run.new"):
+        write_results(tmp_path / name, results())
+    remove_results(tmp_path / "run")
+    remove_results(tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ResultsError, match=r"holds notes.txt"):
+        remove_results(tmp_path)
 
 
 def test_anything_else_is_not_replaced(tmp_path: Path) -> None:
