@@ -143,6 +143,19 @@ def write_profile(
     return folder
 
 
+def replace_table(folder: Path, name: str, table: pa.Table) -> None:
+    """Put another table into a profile folder and make its counts and hashes right again."""
+    content = table_bytes(table)
+    (folder / name).write_bytes(content)
+    run = RunInfo.model_validate_json((folder / RUN_FILE).read_bytes())
+    field = "requests" if name == REQUESTS_FILE else "rounds"
+    changed = {
+        "counts": run.counts.model_copy(update={field: table.num_rows}),
+        "files": {**run.files, name: digest(content)},
+    }
+    (folder / RUN_FILE).write_text(run.model_copy(update=changed).model_dump_json())
+
+
 def fingerprint(hidden_size: int, model: str = "acme/dllm-mini") -> Fingerprint:
     """A fingerprint of a made-up model."""
     return Fingerprint(

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from dwise_predict.cli.options import HELP_FLAGS
+from dwise_predict.simulation.limits import MAX_KV_TOKENS, MAX_REQUESTS, MAX_SLOTS
 
 _EXAMPLES = """\b
 Examples:
@@ -48,13 +49,23 @@ class _InOrder(click.Command):
     help="Arrivals and prompt lengths from a Mooncake .jsonl or Azure .csv trace; their rounds "
     "are drawn from --profile.",
 )
-@click.option("--synthetic", type=click.IntRange(min=1), metavar="N", help="N made-up requests.")
+@click.option(
+    "--synthetic",
+    type=click.IntRange(min=1, max=MAX_REQUESTS),
+    metavar="N",
+    help="N made-up requests.",
+)
 @click.option(
     "--split",
     type=click.Choice(["eval", "train", "all"]),
     help="Requests of the profile; predictors saw the train ones.  [default: eval]",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="First N of the trace.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1, max=MAX_REQUESTS),
+    metavar="N",
+    help="First N of the trace.",
+)
 @click.option(
     "--policy",
     "policies",
@@ -80,16 +91,22 @@ class _InOrder(click.Command):
     help="Batch former of the --policy before it; before the first --policy: of all.  [default: "
     "mixed_phase for dwise and oracles, else prefill_first]",
 )
-@click.option("--slots", type=click.IntRange(min=1), help="B.  [default: the profile's, else 32]")
+@click.option(
+    "--slots",
+    type=click.IntRange(min=1, max=MAX_SLOTS),
+    help="B.  [default: the profile's, else 32]",
+)
 @click.option(
     "--resident-multiplier",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=MAX_SLOTS),
     default=8,
     show_default=True,
     help="k: at most k*B residents.",
 )
 @click.option(
-    "--kv-tokens", type=click.IntRange(min=1), help="Size of the KV pool.  [default: no limit]"
+    "--kv-tokens",
+    type=click.IntRange(min=1, max=MAX_KV_TOKENS),
+    help="Size of the KV pool.  [default: no limit]",
 )
 @click.option(
     "--prefill-chunk",
@@ -137,7 +154,11 @@ class _InOrder(click.Command):
     show_default=True,
     help="Of arrivals, made-up requests, draws and noise.",
 )
-@click.option("--out", metavar="DIR", help="Write a results folder per policy.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    help="Write a results folder per policy, replacing an earlier simulation's.",
+)
 @click.option("--plot", is_flag=True, help="Also write latency and round pictures (SVG) there.")
 @click.pass_context
 def simulate(ctx: click.Context, /, **flags: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import yaml
 
 from dwise_predict.errors import SimulationError
@@ -18,9 +20,10 @@ from dwise_predict.run_folder import RunFolder
 from dwise_predict.scheduling import POLICIES, FormerName, ResidencyLimits, RoundCost
 from dwise_predict.simulation.arrivals import Pattern, arrival_times
 from dwise_predict.simulation.estimates import TARGETS, NoisyOracle, Oracle, Predictor, Untold
-from dwise_predict.simulation.fitting import fit_round_cost
+from dwise_predict.simulation.fitting import GOOD_R_SQUARED, fit_round_cost
 from dwise_predict.simulation.learned import LearnedRounds, bundle_estimates, run_estimates
-from dwise_predict.simulation.run import Arrivals, Setup, check_kv
+from dwise_predict.simulation.limits import MAX_PREFILL_CHUNK, check_arrivals, check_cost
+from dwise_predict.simulation.run import Arrivals, Setup, check_workload
 from dwise_predict.simulation.sources import (
     Source,
     profile_source,
@@ -28,7 +31,7 @@ from dwise_predict.simulation.sources import (
     synthetic_source,
     trace_source,
 )
-from dwise_predict.validation import unknown_name
+from dwise_predict.validation import shortened, unknown_name
 
 Flags = Mapping[str, Any]
 
@@ -38,7 +41,22 @@ PUBLISHED_COST = RoundCost(10.0, 0.41, 0.00096)
 RECORD_FILE = "simulation.json"
 """Beside the results folders: what they are results of."""
 
+GIVEN = (
+    "profile",
+    "trace",
+    "limit",
+    "split",
+    "synthetic",
+    "rate",
+    "predictor",
+    "bundle",
+    "correlation",
+    "refined_correlation",
+)
+"""Flags that :data:`RECORD_FILE` repeats as given; it tells what came of the others."""
+
 _DEFAULT_SLOTS = 32
+_LONGEST_OPTION = 1000
 _RANKED_FORMER = {"dwise", "oracle", "noisy_oracle"}
 
 
@@ -53,7 +71,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Simulation:
-    """Everything that the flags ask for, checked."""
+    """Everything that the flags ask for, checked.
+
+    ``given`` are the flags :data:`GIVEN`; ``outdated`` names the runs of an earlier simulation in
+    ``out`` that this one lacks; ``warnings`` say what the results must be read with.
+    """
 
     source: Source
     arrivals: Arrivals
@@ -65,6 +87,9 @@ class Simulation:
     seed: int
     out: Path | None
     plot: bool
+    given: Mapping[str, object]
+    outdated: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def prepare(flags: Flags, order: Sequence[str]) -> Simulation:
@@ -79,7 +104,7 @@ def prepare(flags: Flags, order: Sequence[str]) -> Simulation:
     profile_folder, run_folder = _folders(flags["profile"])
     profile = None if profile_folder is None else read_profile(profile_folder)
     source = _source(flags, profile)
-    cost, cost_note = _cost(flags["cost"], profile)
+    cost, cost_note, warnings = _cost(flags["cost"], profile)
     slots = flags["slots"] or (profile.run.engine.slots if profile else _DEFAULT_SLOTS)
     limits = ResidencyLimits(
         slots,
@@ -88,13 +113,11 @@ def prepare(flags: Flags, order: Sequence[str]) -> Simulation:
         kv_tokens=flags["kv_tokens"],
     )
     prefill_chunk = _prefill_chunk(flags["prefill_chunk"])
-    check_kv(source.workload(prefill_chunk), limits)
+    check_workload(source.workload(prefill_chunk), limits)
     for setup in setups:
-        setup.scheduler(limits, cost)
+        setup.scheduler(limits, cost, prefill_chunk)
     out = None if flags["out"] is None else Path(flags["out"])
     cases = _cases(setups, flags, source, run_folder)
-    if out is not None:
-        _check_out(out, cases)
     return Simulation(
         source=source,
         arrivals=_arrivals(flags, source),
@@ -106,6 +129,9 @@ def prepare(flags: Flags, order: Sequence[str]) -> Simulation:
         seed=flags["seed"],
         out=out,
         plot=flags["plot"],
+        given={name: flags[name] for name in GIVEN},
+        outdated=() if out is None else _check_out(out, cases),
+        warnings=warnings,
     )
 
 
@@ -152,10 +178,17 @@ def _key_value(text: str) -> tuple[str, object]:
     key, separator, value = text.partition("=")
     if not separator or not key or not value:
         raise SimulationError(f"--policy-option {text}: expected KEY=VALUE")
+    if len(value) > _LONGEST_OPTION:
+        raise SimulationError(
+            f"--policy-option {shortened(key)} has {len(value):,} characters; at most "
+            f"{_LONGEST_OPTION:,} are read"
+        )
     try:
         return key, yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise SimulationError(f"--policy-option {text}: {value!r} is no YAML value") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SimulationError(
+            f"--policy-option {key}: {shortened(value)} is no YAML value"
+        ) from error
 
 
 def _check_combination(flags: Flags) -> None:
@@ -195,16 +228,40 @@ def _check_combination(flags: Flags) -> None:
             )
 
 
-def _check_out(out: Path, cases: Sequence[Case]) -> None:
-    """Refuse a place that holds anything but an earlier simulation."""
+def _check_out(out: Path, cases: Sequence[Case]) -> tuple[str, ...]:
+    """Refuse a place that holds anything but an earlier simulation; its runs not among ``cases``.
+
+    Only folders that the earlier simulation recorded as its own are named.
+    """
     if out.exists() and not out.is_dir():
         raise SimulationError(f"--out {out} is a file; name a folder")
-    if out.is_dir() and any(out.iterdir()) and not (out / RECORD_FILE).is_file():
+    # A process killed while it wrote the record leaves a temporary file.
+    held = {path.name for path in out.iterdir()} if out.is_dir() else set()
+    if held - {f".{RECORD_FILE}.tmp"} and not (out / RECORD_FILE).is_file():
         raise SimulationError(
             f"--out {out} holds something else than a simulation: name a new or an empty folder"
         )
-    for case in cases:
-        check_writable(out / case.label)
+    labels = {case.label for case in cases}
+    outdated = tuple(name for name in _recorded_runs(out) if name not in labels)
+    for label in (*labels, *outdated):
+        check_writable(out / label)
+    return outdated
+
+
+def _recorded_runs(out: Path) -> list[str]:
+    """Runs of the earlier simulation in ``out`` whose folders are there."""
+    path = out / RECORD_FILE
+    if not path.is_file():
+        return []
+    try:
+        runs = list(json.loads(path.read_bytes())["runs"])
+    except OSError as error:
+        raise SimulationError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise SimulationError(
+            f"{path} is damaged, so nobody knows what lies beside it: name another --out"
+        ) from error
+    return [entry.name for entry in sorted(out.iterdir()) if entry.name in runs]
 
 
 def _pattern(flags: Flags) -> str:
@@ -233,37 +290,57 @@ def _arrivals(flags: Flags, source: Source) -> Arrivals:
     pattern = _pattern(flags)
     if pattern == "trace" and source.arrival_s is not None:
         return Arrivals(pattern, source.arrival_s)
-    return Arrivals(
-        pattern,
-        arrival_times(cast(Pattern, pattern), len(source), flags["rate"], flags["seed"]),
-    )
+    with np.errstate(over="ignore"):  # infinite arrivals are refused right below
+        seconds = arrival_times(cast(Pattern, pattern), len(source), flags["rate"], flags["seed"])
+    try:
+        check_arrivals(float(seconds.max()))
+    except SimulationError as error:
+        raise SimulationError(f"--rate {flags['rate']:g}: {error}") from error
+    return Arrivals(pattern, seconds)
 
 
-def _cost(flag: str | None, profile: Profile | None) -> tuple[RoundCost, str]:
-    """The cost model, and a line about it."""
+def _cost(flag: str | None, profile: Profile | None) -> tuple[RoundCost, str, tuple[str, ...]]:
+    """The cost model, a line about it, and warnings."""
     if flag is None and profile is None:
-        return PUBLISHED_COST, f"{_formula(PUBLISHED_COST)}, near the paper's LLaDA2.1-mini"
+        return PUBLISHED_COST, f"{_formula(PUBLISHED_COST)}, near the paper's LLaDA2.1-mini", ()
     if flag is None or flag == "fitted":
         if profile is None:
             raise SimulationError("--cost fitted needs --profile, whose rounds it is fitted to")
         fit = fit_round_cost(profile.rounds)
-        return fit.cost, (
+        try:
+            check_cost(fit.cost)
+        except SimulationError as error:
+            raise SimulationError(
+                f"the cost fitted to the profile's rounds, {_formula(fit.cost)}, cannot be: "
+                f"{error}; give the model with --cost BASE,SLOT,KV"
+            ) from error
+        note = (
             f"{_formula(fit.cost)}, fitted to {fit.rounds} rounds: R2 {fit.r_squared:.3f}, "
             f"relative error {fit.median_error:.1%} at the median, {fit.p90_error:.1%} at p90"
         )
+        if fit.good:
+            return fit.cost, note, ()
+        warning = (
+            f"the fitted cost explains little of what the profile's rounds took (R2 "
+            f"{fit.r_squared:.3f}, below {GOOD_R_SQUARED}), as when the machine was busy, so do "
+            "not rely on the seconds: give --cost BASE,SLOT,KV, or profile again on an idle machine"
+        )
+        return fit.cost, note, (warning,)
     try:
         parts = [float(part) for part in flag.split(",")]
-        cost = RoundCost(*parts)
-    except (ValueError, TypeError) as error:
+    except ValueError:
+        parts = []
+    if len(parts) not in (3, 4):
         raise SimulationError(
-            f"--cost {flag}: expected BASE,SLOT,KV or BASE,SLOT,KV,RESIDENT in ms, for example "
-            "10,0.41,0.00096, or fitted"
-        ) from error
-    if not all(math.isfinite(part) and part >= 0 for part in parts) or not cost.round_ms(1, 0):
-        raise SimulationError(
-            f"--cost {flag}: no part may be negative, and BASE or SLOT must be positive"
+            f"--cost {shortened(flag)}: expected BASE,SLOT,KV or BASE,SLOT,KV,RESIDENT in ms, for "
+            "example 10,0.41,0.00096, or fitted"
         )
-    return cost, f"{_formula(cost)}, as given"
+    try:
+        cost = RoundCost(*parts)
+        check_cost(cost)
+    except (SimulationError, ValueError) as error:
+        raise SimulationError(f"--cost {flag}: {error}") from error
+    return cost, f"{_formula(cost)}, as given", ()
 
 
 def _formula(cost: RoundCost) -> str:
@@ -276,8 +353,12 @@ def _formula(cost: RoundCost) -> str:
 def _prefill_chunk(flag: str) -> int | None:
     if flag == "whole":
         return None
-    if not flag.isascii() or not flag.isdigit() or int(flag) < 1:
-        raise SimulationError(f"--prefill-chunk {flag}: expected a number of blocks, or whole")
+    digits = flag.isascii() and flag.isdigit() and len(flag) <= len(str(MAX_PREFILL_CHUNK))
+    if not digits or not 1 <= int(flag) <= MAX_PREFILL_CHUNK:
+        raise SimulationError(
+            f"--prefill-chunk {shortened(flag)}: expected a number of blocks from 1 to "
+            f"{MAX_PREFILL_CHUNK:,}, or whole"
+        )
     return int(flag)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -15,22 +17,31 @@ from rich.table import Table
 from dwise_predict.cli.simulate_flags import RECORD_FILE, Case, Simulation
 from dwise_predict.errors import ResultsError
 from dwise_predict.evaluation.facts import UNDEFINED
-from dwise_predict.files import write_bytes
+from dwise_predict.files import locked, write_bytes
 from dwise_predict.progress import Progress
 from dwise_predict.results import Results, Summary, write_results
+from dwise_predict.results.store import remove_results
 from dwise_predict.simulation.run import simulate
 from dwise_predict.simulation.timeline import Timeline
 
+_PICTURES = ("latency_cdf.svg", "latency_bars.svg", "rounds.svg")
 _TIMELINE_ROUNDS = 90
 _LONG_S = 1000.0
 """From here on seconds are told without decimals."""
 
 
 def run(simulation: Simulation, progress: Progress) -> None:
-    """Replay every case, print the comparison and write what was asked for."""
-    if simulation.out is not None:
-        content = json.dumps(record(simulation), indent=2) + "\n"
-        _write(simulation.out, {RECORD_FILE: content.encode()})
+    """Replay every case, print the comparison and write what was asked for.
+
+    An earlier simulation in the same place is left alone until every case was replayed.
+    """
+    with nullcontext() if simulation.out is None else _holding(simulation.out):
+        _run(simulation, progress)
+
+
+def _run(simulation: Simulation, progress: Progress) -> None:
+    for warning in simulation.warnings:
+        progress.note(f"warning: {warning}")
     results: dict[str, Results] = {}
     timelines: dict[str, Timeline] = {}
     for case in simulation.cases:
@@ -38,8 +49,9 @@ def run(simulation: Simulation, progress: Progress) -> None:
         results[case.label] = _replay(simulation, case, timeline, progress)
         if timeline is not None:
             timelines[case.label] = timeline
-        if simulation.out is not None:
-            write_results(simulation.out / case.label, results[case.label])
+    if simulation.out is not None:
+        pictures = _plots(simulation, results, timelines) if simulation.plot else {}
+        _write_all(simulation.out, simulation, results, pictures)
     console = Console(highlight=False, markup=False)
     for line in heading(simulation):
         console.print(line, soft_wrap=True)
@@ -48,9 +60,22 @@ def run(simulation: Simulation, progress: Progress) -> None:
         console.print()
         console.print(table(simulation.cases, summaries))
     if simulation.out is not None:
-        if simulation.plot:
-            _write(simulation.out, _plots(simulation, results, timelines))
         console.print(f"\nresults   {simulation.out}", soft_wrap=True)
+
+
+def _write_all(
+    out: Path, simulation: Simulation, results: Mapping[str, Results], pictures: dict[str, bytes]
+) -> None:
+    # The record comes first: without it the folder would not be known as a simulation's.
+    content = json.dumps(record(simulation), indent=2) + "\n"
+    _write(out, {RECORD_FILE: content.encode()})
+    for label in simulation.outdated:
+        remove_results(out / label)
+    for label, run in results.items():
+        write_results(out / label, run)
+    _write(out, pictures)
+    for name in set(_PICTURES) - set(pictures):
+        (out / name).unlink(missing_ok=True)
 
 
 def heading(simulation: Simulation) -> list[str]:
@@ -118,6 +143,7 @@ def record(simulation: Simulation) -> dict[str, object]:
     return {
         "library_version": version("dwise-predict"),
         "workload": simulation.source.name,
+        **simulation.given,
         "arrival": simulation.arrivals.pattern,
         "seed": simulation.seed,
         "slots": limits.slots,
@@ -155,14 +181,32 @@ def _replay(
         )
 
 
+@contextmanager
+def _holding(out: Path) -> Iterator[None]:
+    """Hold the folder against other processes, from before the replay on."""
+    busy = ResultsError(f"another process is writing {out}: wait for it, or choose another --out")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _cannot_write(out, error) from error
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise _cannot_write(out, PermissionError(0, "Permission denied"))
+    with locked(out, busy):
+        yield
+
+
+def _cannot_write(out: Path, error: OSError) -> ResultsError:
+    return ResultsError(
+        f"cannot write to {out}: {error.strerror}; free some space or choose another --out"
+    )
+
+
 def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
     try:
         for name, content in contents.items():
             write_bytes(folder / name, content)
     except OSError as error:
-        raise ResultsError(
-            f"cannot write to {folder}: {error.strerror}; free some space or choose another --out"
-        ) from error
+        raise _cannot_write(folder, error) from error
 
 
 def _table(*columns: str) -> Table:
@@ -197,13 +241,14 @@ def _plots(
         )
         for label, run in results.items()
     ]
-    return {
-        "latency_cdf.svg": plots.latency_cdf(list(latencies.items())),
-        "latency_bars.svg": plots.latency_bars(
+    contents = (
+        plots.latency_cdf(list(latencies.items())),
+        plots.latency_bars(
             [(label, latency.p50, latency.p99) for label, latency in percentiles.items()]
         ),
-        "rounds.svg": plots.round_timeline(panels),
-    }
+        plots.round_timeline(panels),
+    )
+    return dict(zip(_PICTURES, contents, strict=True))
 
 
 def _quarter_done(run: Results) -> int:

@@ -113,7 +113,9 @@ class NoisyOracle:
         if self.refined_correlation is not None:
             later = disturbed(truth, self.refined_correlation, second)
         if target == "output_tokens_left":
-            return Predictions(admission, reestimate=tokens_left(workload, later / truth))
+            return Predictions(
+                admission, reestimate=tokens_left(workload, later / np.maximum(truth, 1))
+            )
         if target == "output_tokens" or self.refined_correlation is None:
             return Predictions(admission)
         return Predictions(admission, refined=np.maximum(later - 1, 0))

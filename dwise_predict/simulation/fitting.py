@@ -11,10 +11,16 @@ import pyarrow as pa
 
 from dwise_predict.errors import SimulationError
 from dwise_predict.scheduling import RoundCost
+from dwise_predict.simulation.limits import MAX_KV_TOKENS, MAX_SLOTS
 from dwise_predict.simulation.workload import FloatArray
+
+_MAX_WALL_MS = 1e9
 
 MIN_ROUNDS = 10
 """Fewest rounds that a cost model is fitted to."""
+
+GOOD_R_SQUARED = 0.9
+"""Below this a fit does not say what rounds take; 0.99 and more is usual on an idle machine."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,11 @@ class CostFit:
     p90_error: float
     rounds: int
 
+    @property
+    def good(self) -> bool:
+        """Whether the fit says what rounds take: ``r_squared`` of ``GOOD_R_SQUARED`` or more."""
+        return self.r_squared >= GOOD_R_SQUARED
+
 
 def fit_round_cost(rounds: pa.Table) -> CostFit:
     """Fit ``wall_ms = base + slot * slots + kv * kv_tokens``, no coefficient negative.
@@ -43,7 +54,8 @@ def fit_round_cost(rounds: pa.Table) -> CostFit:
         rounds: columns ``wall_ms``, ``slots`` and ``kv_tokens``, one row a round.
 
     Raises:
-        SimulationError: there are too few rounds, or all of them took the same time.
+        SimulationError: there are too few rounds, all of them took the same time, or an entry
+            cannot be.
     """
     wall, slots, kv = (
         np.asarray(rounds[name].to_numpy(), dtype=np.float64)
@@ -53,6 +65,15 @@ def fit_round_cost(rounds: pa.Table) -> CostFit:
         raise SimulationError(
             f"a cost model needs at least {MIN_ROUNDS} rounds, the profile has {len(wall)}; give "
             "the model with --cost BASE,SLOT,KV"
+        )
+    if not (
+        (np.abs(wall) <= _MAX_WALL_MS).all()
+        and ((slots >= 0) & (slots <= MAX_SLOTS)).all()
+        and ((kv >= 0) & (kv <= MAX_KV_TOKENS)).all()
+    ):
+        raise SimulationError(
+            "the profile's rounds hold times, slots or KV tokens that cannot be, so the profile is "
+            "damaged: profile again, or give the model with --cost BASE,SLOT,KV"
         )
     if np.ptp(wall) == 0 or wall.min() <= 0:
         raise SimulationError(

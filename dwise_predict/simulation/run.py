@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import TypeAdapter, ValidationError
+from pydantic import FiniteFloat, PositiveInt, Strict, TypeAdapter, ValidationError
 
 from dwise_predict.errors import SimulationError
 from dwise_predict.results import Conditions, Results, requests_table, summarise
@@ -23,6 +23,7 @@ from dwise_predict.scheduling import (
     make_policy,
 )
 from dwise_predict.simulation.estimates import TARGETS, Predictor
+from dwise_predict.simulation.limits import check_arrivals, check_cost, check_size
 from dwise_predict.simulation.predictions import Predictions
 from dwise_predict.simulation.replay import Replay, replay
 from dwise_predict.simulation.sources.source import Source
@@ -31,6 +32,8 @@ from dwise_predict.simulation.workload import FloatArray, SimulatedWorkload
 
 ENGINE = "simulator"
 HYSTERESIS, LEAN, HELD_ROWS = "hysteresis", "lean", "held_rows"
+_Count = Annotated[PositiveInt, Strict()]
+_Number = Annotated[FiniteFloat, Strict()]
 
 
 @dataclass(frozen=True)
@@ -47,36 +50,42 @@ class Setup:
     options: Mapping[str, object] = field(default_factory=dict)
 
     def scheduler(
-        self, limits: ResidencyLimits, cost: RoundCost, prefill_chunk: int = 1
+        self, limits: ResidencyLimits, cost: RoundCost, prefill_chunk: int | None = 1
     ) -> RoundScheduler:
         """A fresh scheduler.
 
         ``cost`` is for policies that rank by time and are given no model of their own,
-        ``prefill_chunk`` how many blocks of a prompt the engine processes together. Raises
-        SimulationError when an option does not exist or cannot be.
+        ``prefill_chunk`` how many blocks of a prompt the engine processes together (None: all).
+        Raises SimulationError when an option does not exist or cannot be.
         """
         options = dict(self.options)
-        hysteresis: float = _value(float, options, HYSTERESIS, 0.0)
-        held_rows: bool = _value(bool, options, HELD_ROWS, False)
-        factor: float | None = _value(float | None, options, LEAN, None)
+        by_time = options.get("unit") == "time"
+        hysteresis: float = _value(_Number, options, HYSTERESIS, 0.0)
+        held_rows: bool = _value(Annotated[bool, Strict()], options, HELD_ROWS, False)
+        factor: float | None = _value(_Number | None, options, LEAN, None)
+        if prefill_chunk is None and (by_time or factor is not None):
+            raise SimulationError(
+                f"{'unit=time' if by_time else LEAN} needs chunks of one size, which whole prompts "
+                "do not have: give --prefill-chunk N"
+            )
         if self.former == "prefill_first" and (hysteresis or factor is not None):
             raise SimulationError(
                 "hysteresis and lean are for the formers mixed_phase and single_phase"
             )
         if held_rows and self.former != "prefill_first":
             raise SimulationError("held_rows is for the former prefill_first")
-        if options.get("unit") == "time":
+        if by_time:
             told = {
                 "cost": cost,
-                "block_size": limits.block_size,
-                "prefill_chunk": prefill_chunk,
+                "block_size": _value(_Count, options, "block_size", limits.block_size),
+                "prefill_chunk": _value(_Count, options, "prefill_chunk", prefill_chunk),
             }
             options = told | options
         try:
             policy = make_policy(self.policy, options)
-            lean = (
-                None if factor is None else LeanFill(cost, limits.block_size, factor, prefill_chunk)
-            )
+            lean = None
+            if factor is not None and prefill_chunk is not None:
+                lean = LeanFill(cost, limits.block_size, factor, prefill_chunk)
             return build_scheduler(policy, self.former, limits, hysteresis, held_rows, lean)
         except ValueError as error:
             raise SimulationError(str(error)) from error
@@ -120,12 +129,15 @@ def simulate(
         on_finished: told how many requests have finished.
 
     Raises:
-        SimulationError: the setup is impossible, the predictor cannot serve the policy, or a
-            request's KV reservation fits no pool of that size.
+        SimulationError: the setup is impossible, the predictor cannot serve the policy, a
+            request's KV reservation fits no pool of that size, or the requests or the cost are
+            beyond what can be simulated (:mod:`dwise_predict.simulation.limits`).
     """
     workload = source.workload(prefill_chunk)
-    check_kv(workload, limits)
-    scheduler = setup.scheduler(limits, cost, prefill_chunk or 1)
+    check_workload(workload, limits)
+    check_cost(cost)
+    check_arrivals(float(arrivals.seconds.max()))
+    scheduler = setup.scheduler(limits, cost, prefill_chunk)
     target = TARGETS[setup.policy]
     predictions = predictor.predict(workload, target)
     replayed = replay(
@@ -156,8 +168,10 @@ def simulate(
     return Results(requests, rounds, summarise(requests, rounds, conditions))
 
 
-def check_kv(workload: SimulatedWorkload, limits: ResidencyLimits) -> None:
-    """Raise SimulationError when a request could never become resident; it is named."""
+def check_workload(workload: SimulatedWorkload, limits: ResidencyLimits) -> None:
+    """Raise SimulationError when it is too large, or a request could never become resident."""
+    work = (workload.prefill_rounds + workload.rounds).tolist()
+    check_size(workload.request_ids, work, limits.slots)
     needs = [
         limits.reservation(prompt, budget)
         for prompt, budget in zip(

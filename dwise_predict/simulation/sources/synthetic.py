@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dwise_predict.simulation.limits import MAX_REQUESTS
 from dwise_predict.simulation.sources.source import Source, facts_table
 from dwise_predict.simulation.workload import IntArray
 from dwise_predict.work import first_block_masked, output_blocks, prefill_blocks
@@ -51,10 +52,11 @@ def synthetic_source(
     """Draw ``n`` requests of ``mix``; the same arguments give the same requests.
 
     Rounds are spread at random over the output blocks, at least one each. Raises ValueError when
-    ``n`` is not positive.
+    ``n`` is not positive or above
+    :data:`~dwise_predict.simulation.limits.MAX_REQUESTS`.
     """
-    if n < 1:
-        raise ValueError(f"n must be at least 1, not {n}")
+    if not 1 <= n <= MAX_REQUESTS:
+        raise ValueError(f"n must be between 1 and {MAX_REQUESTS:,}, not {n}")
     rng = np.random.default_rng(seed)
     shares = np.array([category.share for category in mix])
     kind = rng.choice(len(mix), size=n, p=shares / shares.sum())

@@ -7,21 +7,29 @@ is taken from them.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dwise_predict.errors import SimulationError
+from dwise_predict.simulation.limits import MAX_REQUESTS, check_arrivals
 from dwise_predict.simulation.sources.source import FACTS_SCHEMA, Source, facts_table
 from dwise_predict.simulation.workload import FloatArray, IntArray
 from dwise_predict.validation import describe, shortened
 from dwise_predict.work import first_block_masked, prefill_blocks
 
 _AZURE_TIME, _AZURE_TOKENS = "TIMESTAMP", "ContextTokens"
+# UTC in the years that datetime64[ns] holds, with the seven decimals that datetime does not read
+# before Python 3.11; some traces end in +00:00.
+_UTC = re.compile(
+    r"(?:1[7-9]|2[01])\d\d-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|\+00:00)?)?", re.ASCII
+)
+_TOKEN_DIGITS = 10
 
 
 @dataclass(frozen=True)
@@ -39,8 +47,10 @@ def read_trace(path: Path, limit: int | None = None) -> Trace:
     ``.jsonl``: Mooncake's format (``timestamp`` in ms, ``input_length``). ``.csv``: Azure's LLM
     inference traces (``TIMESTAMP``, ``ContextTokens``). Other columns are not used.
 
-    Raises SimulationError, naming file and line, when it is no such file.
+    Raises SimulationError, naming file and line, when it is no such file or holds more than
+    :data:`~dwise_predict.simulation.limits.MAX_REQUESTS`.
     """
+    most = MAX_REQUESTS + 1
     readers: dict[str, Callable[[Path], Iterator[tuple[float, int]]]] = {
         ".jsonl": _mooncake,
         ".csv": _azure,
@@ -50,17 +60,29 @@ def read_trace(path: Path, limit: int | None = None) -> Trace:
             f"{path}: a trace is a .jsonl file (Mooncake) or a .csv file (Azure), "
             f"not {path.suffix or 'a file without suffix'}"
         )
+    if path.exists() and not path.is_file():
+        raise SimulationError(f"the trace {path} is no file that can be read to its end")
     try:
-        entries = list(islice(readers[path.suffix](path), limit))
+        entries = list(islice(readers[path.suffix](path), min(limit or most, most)))
+    except csv.Error as error:
+        raise SimulationError(f"{path} is no CSV file: {error}") from error
     except OSError as error:
         raise SimulationError(f"cannot read the trace {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SimulationError(f"{path} is no text in UTF-8: {error.reason}") from error
     if not entries:
         raise SimulationError(f"{path} holds no request")
+    if len(entries) > MAX_REQUESTS:
+        raise SimulationError(
+            f"{path} holds more than {MAX_REQUESTS:,} requests; take some with --limit"
+        )
     entries.sort(key=lambda entry: entry[0])
     arrivals = np.array([seconds for seconds, _ in entries])
     tokens = np.array([tokens for _, tokens in entries], dtype=np.int64)
+    try:
+        check_arrivals(float(arrivals[-1] - arrivals[0]))
+    except SimulationError as error:
+        raise SimulationError(f"{path}: {error}") from error
     return Trace(path.name, arrivals - arrivals[0], tokens)
 
 
@@ -97,6 +119,8 @@ def trace_source(trace: Trace, drawn_from: Source, seed: int) -> Source:
 
 
 class _MooncakeLine(BaseModel):
+    model_config = ConfigDict(strict=True)
+
     timestamp: float = Field(ge=0, allow_inf_nan=False)
     input_length: int = Field(ge=1, le=2**31 - 1)
 
@@ -132,25 +156,25 @@ def _azure(path: Path) -> Iterator[tuple[float, int]]:
 
 
 def _seconds(text: str | None, place: str) -> float:
-    # Seven decimals, which datetime does not read before Python 3.11; some traces end in +00:00.
-    plain = (text or "").strip().removesuffix("+00:00").removesuffix("Z")
+    plain = (text or "").strip()
     try:
-        moment = np.datetime64(plain, "ns")
-        if np.isnat(moment):
+        if not _UTC.fullmatch(plain):
             raise ValueError(plain)
+        moment = np.datetime64(plain.removesuffix("+00:00").removesuffix("Z"), "ns")
     except ValueError as error:
         raise SimulationError(
-            f"{place}: {_AZURE_TIME} is {shortened(text)}, expected a time such as "
-            "2023-11-16 18:17:03.979960"
+            f"{place}: {_AZURE_TIME} is {shortened(text)}, expected a time in UTC such as "
+            "2023-11-16 18:17:03.979960, in a year from 1700 to 2199"
         ) from error
     return float(moment.astype(np.int64)) / 1e9
 
 
 def _tokens(text: str | None, place: str) -> int:
     value = (text or "").strip()
-    if not value.isascii() or not value.isdigit() or not 1 <= int(value) < 2**31:
+    digits = value.isascii() and value.isdigit() and len(value) <= _TOKEN_DIGITS
+    if not digits or not 1 <= int(value) < 2**31:
         raise SimulationError(
             f"{place}: {_AZURE_TOKENS} is {shortened(text)}, expected a whole number of tokens, "
-            "at least 1"
+            "at least 1 and below 2^31"
         )
     return int(value)

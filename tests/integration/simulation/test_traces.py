@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dwise_predict.errors import SimulationError
+from dwise_predict.simulation.limits import MAX_REQUESTS
 from dwise_predict.simulation.sources import read_trace, synthetic_source, trace_source
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "traces"
@@ -59,6 +61,17 @@ def test_the_first_requests_alone(tmp_path: Path) -> None:
         ("t.csv", HEADER + "2023-11-16 18:17:03,5\n2023-11-16,x,1\n", r"t.csv:3: ContextTokens"),
         ("t.csv", HEADER + "2023-11-16 18:17:03\n", r"t.csv:2: ContextTokens is None, expected"),
         ("t.csv", HEADER + "2023-11-16 18:17:03,0,1\n", r"t.csv:2: ContextTokens is '0'"),
+        ("t.jsonl", mooncake("true", 3), r"t.jsonl:1: key 'timestamp' is True"),
+        ("t.jsonl", mooncake(0, 1) + mooncake(1e13, 1), r"t.jsonl: the last request arrives 1e"),
+        ("t.csv", HEADER + "2023-11-16," + "9" * 5000 + ",1\n", r"t.csv:2: ContextTokens is '99"),
+        ("t.csv", HEADER + '2023-11-16,"' + "x" * 140_000 + '"\n', r"t.csv is no CSV file: field"),
+        ("t.csv", HEADER + "1600-11-16 18:17:03,5,1\n", r"t.csv:2: TIMESTAMP is '1600-"),
+        ("t.csv", HEADER + "9999-11-16 18:17:03,5,1\n", r"t.csv:2: TIMESTAMP is '9999-"),
+        ("t.csv", HEADER + "2023-02-31 18:17:03,5,1\n", r"t.csv:2: TIMESTAMP is '2023-02-31"),
+        ("t.csv", HEADER + "now,5,1\n", r"t.csv:2: TIMESTAMP is 'now', expected a time in UTC"),
+        ("t.csv", HEADER + "5,5,1\n", r"t.csv:2: TIMESTAMP is '5', expected a time in UTC"),
+        ("t.csv", HEADER + "2023-11-16 18:17:03+02:00,5,1\n", r"t.csv:2: TIMESTAMP is '2023-"),
+        ("t.csv", HEADER + "2023-11-16,5,1\n2063-11-16,5,1\n", r"t.csv: the last request arrives"),
         ("t.txt", "", r"t.txt: a trace is a .jsonl file \(Mooncake\) or a .csv file \(Azure\)"),
     ],
 )
@@ -74,6 +87,20 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
         read_trace(tmp_path / "t.csv")
     with pytest.raises(SimulationError, match=r"cannot read the trace .*: No such file"):
         read_trace(tmp_path / "absent.csv")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "t.csv")
+    with pytest.raises(SimulationError, match=r"t.csv is no file that can be read to its end"):
+        read_trace(tmp_path / "t.csv")
+
+
+def test_traces_longer_than_can_be_simulated_need_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(mooncake(0, 1) * (MAX_REQUESTS + 1))
+    with pytest.raises(SimulationError, match=r"more than 1,000,000 requests; .* --limit"):
+        read_trace(path)
+    assert len(read_trace(path, limit=3).arrival_s) == 3
 
 
 def test_rounds_are_drawn_by_seed_and_prompts_are_the_traces(tmp_path: Path) -> None:

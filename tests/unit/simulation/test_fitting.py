@@ -27,6 +27,7 @@ def test_finds_the_cost_that_made_the_rounds() -> None:
     assert fit.r_squared == pytest.approx(1)
     assert fit.median_error == pytest.approx(0, abs=1e-9)
     assert fit.rounds == 200
+    assert fit.good
 
 
 def test_says_how_well_it_fits() -> None:
@@ -35,6 +36,30 @@ def test_says_how_well_it_fits() -> None:
     assert fit.median_error == pytest.approx(0.067, abs=0.01)
     assert fit.p90_error == pytest.approx(0.164, abs=0.02)
     assert 0.95 < fit.r_squared < 0.99
+
+
+def test_rounds_of_a_busy_machine_are_no_good_fit() -> None:
+    fit = fit_round_cost(rounds(noise=1.0, n=1000))
+    assert fit.r_squared < 0.9
+    assert not fit.good
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("wall_ms", np.nan),
+        ("wall_ms", np.inf),
+        ("wall_ms", 1e300),
+        ("slots", -1),
+        ("kv_tokens", -5),
+        ("kv_tokens", 2**62),
+    ],
+)
+def test_rounds_that_cannot_be_are_refused(column: str, value: float) -> None:
+    table = rounds().to_pydict()
+    table[column][7] = value
+    with pytest.raises(SimulationError, match=r"cannot be, so the profile is damaged.* --cost"):
+        fit_round_cost(pa.table(table))
 
 
 def test_total_time_is_met() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -110,11 +111,38 @@ def test_hysteresis_and_held_rows_reach_the_former() -> None:
             "hysteresis and lean are for the formers",
         ),
         (Setup("fcfs", "mixed_phase", {"held_rows": True}), "held_rows is for the former"),
+        (Setup("fcfs", "mixed_phase", {"lean": math.nan}), "option lean: .* finite number"),
+        (Setup("fcfs", "mixed_phase", {"lean": math.inf}), "option lean: .* finite number"),
+        (Setup("fcfs", "mixed_phase", {"lean": True}), "option lean: .* valid number"),
+        (Setup("fcfs", "mixed_phase", {"hysteresis": math.nan}), "option hysteresis: .* finite"),
     ],
 )
 def test_impossible_setups(setup: Setup, message: str) -> None:
     with pytest.raises(SimulationError, match=message):
         setup.scheduler(LIMITS, COST)
+
+
+@pytest.mark.parametrize("options", [{"lean": 1.0}, {"unit": "time"}])
+def test_what_counts_chunks_does_not_go_with_whole_prompts(
+    source: Source, options: dict[str, object]
+) -> None:
+    setup = Setup("dwise", "mixed_phase", options)
+    setup.scheduler(LIMITS, COST, 4)
+    arrivals = Arrivals("burst", np.zeros(len(source)))
+    with pytest.raises(SimulationError, match=r"needs chunks of one size, .* --prefill-chunk N"):
+        simulate(source, arrivals, setup, LIMITS, COST, Oracle(), prefill_chunk=None)
+
+
+@pytest.mark.parametrize(
+    ("cost", "last_s", "message"),
+    [(RoundCost(1e-320, 0, 0), 0.0, "BASE and SLOT"), (COST, 1e300, "the last request arrives")],
+)
+def test_times_that_cannot_be_simulated(
+    source: Source, cost: RoundCost, last_s: float, message: str
+) -> None:
+    arrivals = Arrivals("burst", np.linspace(0, last_s, len(source)))
+    with pytest.raises(SimulationError, match=message):
+        simulate(source, arrivals, Setup("fcfs", "mixed_phase"), LIMITS, cost, Oracle())
 
 
 def test_a_pool_too_small_for_a_request_names_it(source: Source) -> None:

@@ -48,5 +48,5 @@ def test_own_mix_block_size_and_budget() -> None:
 
 
 def test_nobody_is_refused() -> None:
-    with pytest.raises(ValueError, match="n must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="n must be between 1 and 1,000,000, not 0"):
         synthetic_source(0, 0)
