@@ -148,7 +148,7 @@ def _poison(folder: Path, rng: random.Random) -> None:
     path = folder / "refiner.safetensors"
     tensors = {name: np.array(value) for name, value in load(path.read_bytes()).items()}
     tensor = tensors[rng.choice(sorted(tensors))].reshape(-1)
-    tensor[rng.randrange(len(tensor))] = rng.choice((np.nan, np.inf, -np.inf))
+    tensor[rng.randrange(len(tensor))] = rng.choice((np.nan, np.inf, -np.inf, 3e38, -3e38))
     path.write_bytes(save(tensors))
 
 
@@ -210,9 +210,11 @@ def _try(folder: Path) -> str:
         return f"refused: {error}"
     with bundle.admission as admission:
         rounds = admission.rounds(words=10, newlines=1, prompt_tokens=20, token_ids=range(20))
-    hidden = np.zeros((2, bundle.config.refiner.hidden_size), dtype=np.float32)
-    mean = bundle.refiner(hidden, np.array([5, 9]), np.array([64, 256])).mean()
-    assert rounds >= 1 and mean.shape == (2,)
+    rows = np.array([[0], [1], [3e38], [-3e38]], dtype=np.float32)
+    hidden = np.repeat(rows, bundle.config.refiner.hidden_size, axis=1)
+    remaining = bundle.refiner(hidden, np.array([5, 9, 0, 2**31]), np.array([64, 256, 1, 2**31]))
+    estimates = np.stack([remaining.mean().numpy(), remaining.mean_residual(5).numpy()])
+    assert rounds >= 1 and np.isfinite(estimates).all() and (estimates > 0).all(), estimates
     return "loaded"
 
 

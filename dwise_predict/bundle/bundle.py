@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Mapping
 from functools import cached_property
@@ -40,6 +39,7 @@ from dwise_predict.bundle.tensors import read_tensors, tensor_bytes
 from dwise_predict.errors import BundleError, BundleVersionError, IncompatibleBundleError
 from dwise_predict.fingerprint import Fingerprint
 from dwise_predict.predictors.features import FEATURES
+from dwise_predict.predictors.limits import check_knots, check_tensors
 from dwise_predict.predictors.trees import TreeText, TreeTextError, check_tree_text
 from dwise_predict.recipe import PredictorSettings
 from dwise_predict.validation import shortened
@@ -87,9 +87,7 @@ class PredictorBundle:
         self._tensors = read_tensors(
             files[REFINER_FILE], config.refiner.tensors(), f"bundle file {REFINER_FILE}"
         )
-        if (self._tensors["scale"] < 0).any():
-            raise BundleError(f"bundle file {REFINER_FILE}: tensor scale holds negative numbers")
-        self._check_calibration()
+        self._check_limits()
         if minor > MINOR:
             _log.warning(
                 "the bundle has format_version %s, this library knows %s: what came later is "
@@ -375,15 +373,18 @@ class PredictorBundle:
             )
         return found
 
-    def _check_calibration(self) -> None:
+    def _check_limits(self) -> None:
+        """Refuse numbers from which something else than finite estimates could follow."""
+        try:
+            check_tensors(self._tensors, self.config.refiner.layers)
+        except ValueError as error:
+            raise BundleError(f"bundle file {REFINER_FILE}: {error}") from error
         knots = self.config.calibration
-        if knots is None:
-            return
-        if len(knots.raw) != len(knots.calibrated):
-            raise BundleError("config.json: calibration.raw and .calibrated differ in length")
-        for name, values in (("raw", knots.raw), ("calibrated", knots.calibrated)):
-            if values[0] != 1 or any(b <= a for a, b in itertools.pairwise(values)):
-                raise BundleError(f"config.json: calibration.{name} must increase from 1")
+        try:
+            if knots is not None:
+                check_knots(knots.raw, knots.calibrated)
+        except ValueError as error:
+            raise BundleError(f"config.json: key 'calibration': {error}") from error
 
 
 def _json(model: BaseModel) -> bytes:

@@ -21,6 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dwise_predict.predictors.limits import check_knots, distinct
+
 MAX_KNOTS = 32
 """Most pools of neighbouring requests, and so most knots of a map."""
 MIN_POOL = 16
@@ -41,18 +43,15 @@ class CalibrationMap:
         calibrated: typical remaining rounds there, strictly increasing, from 1.
 
     Raises:
-        ValueError: the knots are not such sequences.
+        ValueError: the knots are not such sequences, or outside
+            :mod:`dwise_predict.predictors.limits`.
     """
 
     raw: tuple[float, ...]
     calibrated: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        knots = np.array([self.raw, self.calibrated])
-        if knots.shape[1] < 2 or not np.isfinite(knots).all() or (np.diff(knots) <= 0).any():
-            raise ValueError("calibration knots must be at least two, finite and increasing")
-        if self.raw[0] != 1.0 or self.calibrated[0] != 1.0:
-            raise ValueError("the first calibration knot must be (1, 1)")
+        check_knots(self.raw, self.calibrated)
 
     def __call__(self, expected: Tensor) -> Tensor:
         """Map expected remaining rounds, any shape, on their own device."""
@@ -90,8 +89,8 @@ def fit_calibration(expected: NDArray[np.float64], actual: NDArray[np.int64]) ->
     knots = [(1.0, 1.0)]
     for centre, block in zip(centres, blocks, strict=True):
         previous, value = knots[-1]
-        # Equal expectations share a knot; the map cannot tell them apart.
-        if centre > previous:
+        # Expectations that float32 hardly tells apart share a knot.
+        if distinct(previous, centre):
             least = value + _MIN_SLOPE * (centre - previous)
             knots.append((centre, max(float(np.median(block)), least)))
     if len(knots) == 1:

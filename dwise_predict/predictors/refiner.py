@@ -19,6 +19,7 @@ from torch import Tensor
 
 from dwise_predict.predictors.calibration import CalibrationMap
 from dwise_predict.predictors.distribution import RemainingRounds
+from dwise_predict.predictors.limits import INPUT_LIMIT
 from dwise_predict.predictors.network import MemberMLP
 from dwise_predict.predictors.survival import survival_from_logits
 
@@ -58,9 +59,13 @@ class Normalisation:
         return cls(centre.float(), scale.float())
 
     def apply(self, hidden: Tensor, prompt_tokens: Tensor, budget_tokens: Tensor) -> Tensor:
-        """Return standardised inputs, float32 ``[n, hidden + 2]``."""
+        """Return standardised inputs, float32 ``[n, hidden + 2]``; finite inputs give finite ones.
+
+        Hidden means are clamped to +-``INPUT_LIMIT``, token counts to +-``SCALAR_LIMIT``.
+        """
         z = (_inputs(hidden, prompt_tokens, budget_tokens) - self.centre) * self.scale
-        return torch.cat([z[:, :-2], z[:, -2:].clamp(-SCALAR_LIMIT, SCALAR_LIMIT)], dim=1)
+        hidden_z = z[:, :-2].clamp(-INPUT_LIMIT, INPUT_LIMIT)
+        return torch.cat([hidden_z, z[:, -2:].clamp(-SCALAR_LIMIT, SCALAR_LIMIT)], dim=1)
 
 
 class Refiner:

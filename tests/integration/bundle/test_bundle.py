@@ -215,6 +215,50 @@ def test_rehashed_numbers_that_are_not_finite_are_refused(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        *(("scale", number) for number in (3e38, -1.0, 1e-44)),
+        *(("centre", number) for number in (3e38, -3e38)),
+        *((name, 3e38) for name in ("layer0_weight", "layer1_weight", "layer1_bias")),
+    ],
+)
+def test_rehashed_numbers_that_overflow_are_refused(bundle: Path, name: str, number: float) -> None:
+    path = bundle / "refiner.safetensors"
+    tensors = {name: tensor.copy() for name, tensor in load(path.read_bytes()).items()}
+    tensors[name].reshape(-1)[0] = number
+    path.write_bytes(save(tensors))
+    rehash(bundle)
+    with pytest.raises(BundleError, match=rf"refiner\.safetensors: .*{name}.*"):
+        PredictorBundle.load(bundle)
+
+
+def test_the_largest_numbers_that_load_give_finite_estimates(bundle: Path) -> None:
+    """All at their limits at once, for inputs of every size that float32 holds."""
+    path = bundle / "refiner.safetensors"
+    tensors = {name: tensor.copy() for name, tensor in load(path.read_bytes()).items()}
+    rng = np.random.default_rng(0)
+    for name, tensor in tensors.items():
+        signs = np.where(rng.random(tensor.shape) < 0.5, -1, 1).astype(np.float32)
+        if name == "scale":
+            tensor[:] = rng.choice(np.array([0, 1e-6, 1e6], dtype=np.float32), tensor.shape)
+        elif name == "centre":
+            tensor[:] = 1e6 * signs
+        else:
+            # Three layers of at most 16 inputs from 1e4: just below 1e32 at the end.
+            tensor[:] = signs * 1e8
+    path.write_bytes(save(tensors))
+    steep = [1, 1 + 2e-6, 3, 4], [1, 1e7 - 2, 1e7 - 1, 1e7]
+    rehash(bundle, calibration=dict(zip(("raw", "calibrated"), steep, strict=True)))
+    refiner = PredictorBundle.load(bundle).refiner
+    sizes = np.array([0, 1e-45, 1, 65504, 1e30, 3.4e38], dtype=np.float32)
+    hidden = np.repeat(np.concatenate([sizes, -sizes])[:, None], refiner.hidden_size, axis=1)
+    tokens = np.full(len(hidden), 2**40)
+    remaining = refiner(hidden, tokens, tokens)
+    for estimate in (remaining.mean(), remaining.mean_residuals(), remaining.pmf()):
+        assert np.isfinite(estimate.numpy()).all()
+
+
+@pytest.mark.parametrize(
     "content",
     [
         b"",
@@ -232,9 +276,22 @@ def test_rehashed_files_that_are_no_safetensors_are_refused(bundle: Path, conten
         PredictorBundle.load(bundle)
 
 
-def test_rehashed_calibration_that_decreases_is_refused(bundle: Path) -> None:
-    rehash(bundle, calibration={"raw": [1, 5, 4], "calibrated": [1, 2, 3]})
-    with pytest.raises(BundleError, match="calibration"):
+@pytest.mark.parametrize(
+    ("raw", "calibrated"),
+    [
+        ([1, 5, 4], [1, 2, 3]),
+        ([1, 5], [1, 2, 3]),
+        ([2, 5], [1, 2]),
+        ([1, 2], [1, 1e308]),
+        ([1, 1e308], [1, 2]),
+        ([1, 1.0000000000000002], [1, 5]),
+    ],
+)
+def test_rehashed_calibration_that_is_no_map_is_refused(
+    bundle: Path, raw: list[float], calibrated: list[float]
+) -> None:
+    rehash(bundle, calibration={"raw": raw, "calibrated": calibrated})
+    with pytest.raises(BundleError, match=r"config\.json: key 'calibration': .*knot"):
         PredictorBundle.load(bundle)
 
 

@@ -56,6 +56,15 @@ def test_constant_data_give_a_map_that_says_the_constant() -> None:
     assert apply(calibration, np.array([12.5]))[0] == pytest.approx(10)
 
 
+def test_expectations_that_hardly_differ_share_a_knot() -> None:
+    expected = np.repeat([20.0, 20.0 + 1e-9, 30.0], 16)
+    calibration = fit_calibration(expected, np.repeat([5, 9, 12], 16))
+    assert len(calibration.raw) == 3
+    inputs = np.array([1, 19.9, 20, 20.1, 30, 40], dtype=np.float32)
+    mapped = apply(calibration, inputs)
+    assert np.isfinite(mapped).all() and (np.diff(mapped) > 0).all()
+
+
 def test_median_isotonic_pools_adjacent_violators() -> None:
     pools = [np.array([1, 1]), np.array([9, 9, 2]), np.array([3, 3]), np.array([20])]
     blocks = median_isotonic(pools)
@@ -84,6 +93,10 @@ def test_median_isotonic_minimises_absolute_error(pools: list[list[int]]) -> Non
         ((1.0, 2.0), (1.0, 1.0)),
         ((2.0, 3.0), (1.0, 2.0)),
         ((1.0, float("nan")), (1.0, 2.0)),
+        ((1.0, 2.0), (1.0, float("inf"))),
+        ((1.0, 2.0, 3.0), (1.0, 2.0)),
+        ((1.0, 1.0 + 1e-9), (1.0, 2.0)),
+        ((1.0, 2.0), (1.0, 1e308)),
     ],
 )
 def test_knots_must_increase_from_one(raw: tuple, calibrated: tuple) -> None:
