@@ -9,7 +9,7 @@ from dwise_predict.cli.text import printable
     ("text", "shown"),
     [
         ("plain \u2014 text, \u6a21\u578b", "plain \u2014 text, \u6a21\u578b"),
-        ("two\nlines", "two\nlines"),
+        ("two\n\tlines", "two\n\tlines"),
         ("\x1b[31mred\x1b]0;title\x07", "\\x1b[31mred\\x1b]0;title\\x07"),
         ("over\rwritten\x08", "over\\rwritten\\x08"),
         ("\u202egnp.exe\x9b2J", "\\u202egnp.exe\\x9b2J"),
