@@ -13,7 +13,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: help setup setup-dev demo test lint fmt soak-kill measure-admission test-sglang sglang-wheels clean
+.PHONY: help setup setup-dev demo test lint fmt soak-kill measure-admission test-sglang soak-sglang sglang-wheels clean
 
 help:
 	@sed -n '1,3s/^# //p' Makefile
@@ -22,6 +22,7 @@ help:
 	@echo 'make soak-kill  ten SIGKILLs in a default-size run, then a comparison'
 	@echo 'make measure-admission  both sets of admission features over ten seeds of the tiny model'
 	@echo 'make test-sglang  the SGLang plugin on the real engine (CPU); SGLANG=0.5.23 for the newest'
+	@echo 'make soak-sglang  2,000 requests with aborts and odd prompts, without and with prefix cache'
 
 setup: $(VENV)/.ready-train
 
@@ -96,6 +97,10 @@ sglang-wheels: .sglang-wheels/.ready
 
 test-sglang: $(SGLANG_VENV)/.ready .sglang-wheels/.ready
 	$(SGLANG_VENV)/bin/python -m pytest tests/unit/sglang tests/e2e/sglang
+
+# Aborts in every state, priorities, odd prompts and KV pressure, without and with prefix cache.
+soak-sglang: $(SGLANG_VENV)/.ready
+	$(SGLANG_VENV)/bin/python -m tests.e2e.sglang.soak 2000
 
 clean:
 	rm -rf build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -82,7 +82,7 @@ class Engine:
         self.scheduler.ipc_channels.send_to_tokenizer.send_output = lambda *_, **__: None
         self.requests = {}
 
-    def submit(self, request_id, ids, budget=256, ignore_eos=False):
+    def submit(self, request_id, ids, budget=256, ignore_eos=False, priority=None):
         from sglang.srt.managers.schedule_batch import Req
         from sglang.srt.sampling.sampling_params import SamplingParams
 
@@ -96,6 +96,7 @@ class Engine:
             eos_token_ids=self.eos_ids,
             vocab_size=self.scheduler.model_config.vocab_size,
             dllm_config=self.scheduler.dllm_config,
+            priority=priority,
         )
         request.tokenizer = self.scheduler.tokenizer
         self.scheduler.init_req_max_new_tokens(request)

@@ -83,12 +83,13 @@ class Server:
         with urllib.request.urlopen(request, timeout=timeout) as answer:
             return json.loads(answer.read() or "null")
 
-    def generate(self, request, timeout=300):
+    def generate(self, request, timeout=300, **more):
         """Output ids of one EngineRequest; None when it was aborted or the server went away."""
         body = {
             "rid": request.request_id,
             "input_ids": list(request.prompt_ids),
             "sampling_params": {"temperature": 0, "max_new_tokens": request.budget_tokens},
+            **more,
         }
         try:
             answer = self.post("/generate", body, timeout)

@@ -16,7 +16,7 @@ STATES = ("waiting", "running", "mid-block", "paused", "paused mid-block")
 
 
 def prompts(rng, count):
-    """Token ids and budgets: ordinary, shorter than a block, with the mask id, sharing a prefix."""
+    """Ids, tokens and budgets: ordinary, short, with the mask id, sharing a prefix."""
     shared = [rng.randrange(2, 500) for _ in range(64)]
     for i in range(count):
         kind = i % 7
@@ -48,7 +48,9 @@ def soak(engine, count, seed, abort_share=0.4):
     idle = steps = 0
     while coming or idle < 3:
         for request_id, ids, budget in coming[-rng.randrange(0, 6) :] if coming else ():
-            engine.submit(request_id, ids, budget)
+            # SGLang leaves a priority aside without --enable-priority-scheduling.
+            priority = rng.choice((None, -3, 0, 7))
+            engine.submit(request_id, ids, budget, priority=priority)
             coming.pop()
         for request_id in [i for i in doomed if i in engine.requests]:
             request = engine.requests[request_id]

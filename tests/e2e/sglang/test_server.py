@@ -2,7 +2,7 @@
 
 import re
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -63,15 +63,22 @@ def test_metrics_count_what_was_served(server):
 
 
 def test_clients_that_disconnect_leave_nothing_behind(server):
-    queue = random_requests(48, seed=6, longest=200, budget=256)
-
-    threads = [threading.Thread(target=server.generate, args=(r, 0.3)) for r in queue]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    queue = random_requests(96, seed=6, longest=200, budget=256)
+    with ThreadPoolExecutor(len(queue)) as pool:
+        # Some go away while they wait, some in the middle of their answer.
+        patience = [0.1 + 0.02 * (i % 32) for i in range(len(queue))]
+        answers = list(pool.map(server.generate, queue, patience))
+    assert answers.count(None) >= 32
     # The strict check of SGLang ends the server when it is idle with KV missing.
     assert server.generate_all(random_requests(8, seed=7))
     assert server.alive()
     (said,) = server.dwise()
     assert said["mode"] == "schedule" and said["fallbacks"] == {}
+
+
+def test_priorities_of_requests_are_left_aside(server):
+    queue = random_requests(12, seed=8)
+    expected = server.generate_all(queue)
+    with ThreadPoolExecutor(len(queue)) as pool:
+        answers = list(pool.map(lambda r: server.generate(r, priority=len(r.prompt_ids)), queue))
+    assert answers == expected and all(isinstance(answer, list) for answer in answers)
