@@ -82,6 +82,7 @@ def _compare(
 ) -> None:
     from dwise_predict.cli.paper_output import print_comparison
     from dwise_predict.errors import SimulationError
+    from dwise_predict.files import make_folder
     from dwise_predict.simulation.paper.comparison import compare, published_figures
     from dwise_predict.simulation.paper.validation import write_validation
     from dwise_predict.validation import unknown_name
@@ -101,7 +102,7 @@ def _compare(
     ]
     if not chosen:
         raise SimulationError("the paper has no figure of these models in these tables")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with _counted("replays") as on_done:
         rows = compare(chosen, processes, on_done)
     paths = write_validation(rows, folder, complete=len(chosen) == len(published))
@@ -111,9 +112,10 @@ def _compare(
 
 def _compare_levers(folder: Path, seeds: int, processes: int) -> None:
     from dwise_predict.cli.paper_output import print_gains
+    from dwise_predict.files import make_folder
     from dwise_predict.simulation.paper.beyond import compare_levers, write_gains
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with _counted("seeds") as on_done:
         gains = compare_levers(range(seeds), processes, on_done)
     paths = write_gains(gains, seeds, folder)

@@ -54,6 +54,8 @@ class Dwise(Policy):
             raise ValueError("probe must hold positive ratios in ascending order")
         if self.aging is not None and not self.aging > 0:
             raise ValueError(f"aging must be positive, not {self.aging}")
+        if self.block_size < 1 or self.prefill_chunk < 1:
+            raise ValueError("block_size and prefill_chunk must be at least 1")
 
     def rounds_left(self, state: RequestState) -> float:
         """Remaining denoising rounds r̂ as estimated now."""
