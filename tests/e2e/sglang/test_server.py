@@ -3,6 +3,7 @@
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,8 @@ def test_clients_that_disconnect_leave_nothing_behind(server):
         answers = list(pool.map(server.generate, queue, patience))
     assert answers.count(None) >= 32
     # The strict check of SGLang ends the server when it is idle with KV missing.
-    assert server.generate_all(random_requests(8, seed=7))
+    after = [replace(r, request_id=f"after-{r.request_id}") for r in random_requests(8, seed=7)]
+    assert all(isinstance(answer, list) for answer in server.generate_all(after))
     assert server.alive()
     (said,) = server.dwise()
     assert said["mode"] == "schedule" and said["fallbacks"] == {}
@@ -78,7 +80,8 @@ def test_clients_that_disconnect_leave_nothing_behind(server):
 
 def test_priorities_of_requests_are_left_aside(server):
     queue = random_requests(12, seed=8)
-    expected = server.generate_all(queue)
+    expected = server.generate_all([replace(r, request_id=f"plain-{r.request_id}") for r in queue])
+    again = [replace(r, request_id=f"priority-{r.request_id}") for r in queue]
     with ThreadPoolExecutor(len(queue)) as pool:
-        answers = list(pool.map(lambda r: server.generate(r, priority=len(r.prompt_ids)), queue))
+        answers = list(pool.map(lambda r: server.generate(r, priority=len(r.prompt_ids)), again))
     assert answers == expected and all(isinstance(answer, list) for answer in answers)
