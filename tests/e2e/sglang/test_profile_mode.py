@@ -82,11 +82,12 @@ def test_a_killed_server_loses_only_requests_in_flight(served, tmp_path):
             answers = [pool.submit(answered, server, request) for request in queue]
             while sum(answer.done() for answer in answers) < 8:
                 time.sleep(0.02)
+            early = {answer.result() for answer in answers if answer.done()}
+            await_recorded(folder, early)
             server.kill()
-    received = [answer.result() for answer in answers if answer.result() is not None]
     kept = recorded_requests(folder)
-    assert 8 <= len(received) < len(queue)
-    assert set(received) <= set(kept)
+    assert len(early) >= 8 and len(kept) < len(queue)
+    assert early <= set(kept)
     # A line cut in the middle, as a kill during a write leaves it.
     with (folder / "00001.jsonl").open("a") as file:
         file.write('{"request_id": "eval-')
@@ -94,11 +95,20 @@ def test_a_killed_server_loses_only_requests_in_flight(served, tmp_path):
         assemble(folder, requests, queue, tmp_path / "early")
     with Server(Setting(TINY), tmp_path, variables) as server:
         server.generate_all([r for r in queue if r.request_id not in kept])
+        await_recorded(folder, {request.request_id for request in queue})
         server.kill()
     profile = read_profile(assemble(folder, requests, queue, tmp_path / "profile"))
     labels = profile.requests["rounds_per_block"].to_pylist()
     assert labels == [list(answer.rounds_per_block) for answer in expected]
     assert set(profile.requests["shard"].to_pylist()) == {1, 2}
+
+
+def await_recorded(folder, request_ids):
+    """An answer leaves the server a moment before its record is written."""
+    until = time.monotonic() + 30
+    while not request_ids <= set(recorded_requests(folder)):
+        assert time.monotonic() < until, "requests were answered but not recorded"
+        time.sleep(0.01)
 
 
 def answered(server, request):
