@@ -74,6 +74,47 @@ def write_folder(path: Path, contents: Mapping[str, bytes]) -> None:
     sync_folder(path.parent)
 
 
+def replace_folder(path: Path, contents: Mapping[str, bytes]) -> None:
+    """Write a folder in place of the one that is there: afterwards it is the old one or the new.
+
+    Where ``path`` is a link, the folder that it points to is replaced and the link stays. A process
+    killed between moving the old folder away and the new one in leaves both beside the path, under
+    ``.NAME.old`` and ``.NAME.new``; the next call puts the old one back first. Only one process
+    may write a folder at a time.
+    """
+    path = Path(os.path.realpath(path))
+    new, old = _beside(path)
+    make_folder(path.parent)
+    if old.exists() and not path.exists():
+        os.rename(old, path)
+    _remove(old)
+    _remove(new)
+    write_folder(new, contents)
+    if path.exists():
+        os.rename(path, old)
+    os.rename(new, path)
+    sync_folder(path.parent)
+    _remove(old)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder, if it is there, and what a killed :func:`replace_folder` left beside it."""
+    for folder in (path, *_beside(path)):
+        _remove(folder)
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    """Where a new folder is made, and where the old one goes meanwhile."""
+    return path.with_name(f".{path.name}.new"), path.with_name(f".{path.name}.old")
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
+
+
 def sync_folder(path: Path) -> None:
     """Make renames inside ``path`` durable."""
     descriptor = os.open(path, os.O_RDONLY)

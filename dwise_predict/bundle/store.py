@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,7 +20,7 @@ from dwise_predict.bundle.schema import (
     content_digest,
 )
 from dwise_predict.errors import BundleError
-from dwise_predict.files import make_folder, sync_folder, write_bytes
+from dwise_predict.files import replace_folder
 from dwise_predict.run_folder import is_made_again
 from dwise_predict.validation import shortened
 
@@ -48,11 +46,7 @@ def can_hold_bundle(folder: Path) -> bool:
 
 
 def write_bundle_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write a whole bundle folder, replacing one that is there: afterwards it is old or new.
-
-    Files are written to a temporary folder beside it, which is then renamed. A process killed
-    between moving the old folder away and the new one in leaves both beside the path, under
-    ``.NAME.old`` and ``.NAME.new``; the next write cleans up.
+    """Write a whole bundle folder, see :func:`~dwise_predict.files.replace_folder`.
 
     Raises:
         BundleError: the folder is something else than a bundle, or cannot be written.
@@ -64,34 +58,14 @@ def write_bundle_folder(folder: Path, files: Mapping[str, bytes]) -> None:
                 f"{largest(name)}; train smaller predictors"
             )
     try:
-        # Where the name is a link, what it points to is replaced and the link stays.
-        target = Path(os.path.realpath(folder))
-        if not can_hold_bundle(target):
+        if not can_hold_bundle(folder):
             raise BundleError(f"{folder} exists and is no bundle; choose another place")
-        new, old = (target.with_name(f".{target.name}.{suffix}") for suffix in ("new", "old"))
-        for leftover in (new, old):
-            _remove(leftover)
-        make_folder(new)
-        for name, content in files.items():
-            write_bytes(new / name, content)
-        if target.exists():
-            os.rename(target, old)
-        os.rename(new, target)
-        sync_folder(target.parent)
-        _remove(old)
+        replace_folder(folder, files)
     except OSError as error:
         raise BundleError(
             f"cannot write the bundle {shortened(str(folder), 300)}: {error.strerror or error}; "
             "free space or choose another place"
         ) from error
-
-
-def _remove(leftover: Path) -> None:
-    """Take away what an earlier write left: a folder, or a link where a link was replaced."""
-    if leftover.is_symlink():
-        leftover.unlink()
-    else:
-        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def read_bundle_folder(

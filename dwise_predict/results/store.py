@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from dwise_predict.errors import ResultsError
-from dwise_predict.files import sync_folder, write_folder
+from dwise_predict.files import remove_folder, replace_folder
 from dwise_predict.profile.encoding import table_bytes
 from dwise_predict.results.records import (
     REQUESTS_FILE,
@@ -40,11 +38,7 @@ class Results:
 
 
 def write_results(folder: Path, results: Results) -> None:
-    """Write a results folder, replacing results that are there: afterwards it is old or new.
-
-    The new folder is written beside the old one, which is then moved away. A process killed
-    between both moves leaves both beside the path, under ``.NAME.old`` and ``.NAME.new``; the next
-    write puts the old one back first. Only one process may write a folder at a time.
+    """Write a results folder, see :func:`~dwise_predict.files.replace_folder`.
 
     Raises ResultsError when ``folder`` holds anything else or cannot be written.
     """
@@ -54,19 +48,8 @@ def write_results(folder: Path, results: Results) -> None:
         ROUNDS_FILE: table_bytes(results.rounds.cast(ROUNDS_SCHEMA)),
         SUMMARY_FILE: results.summary.model_dump_json(indent=2).encode() + b"\n",
     }
-    new, old = _beside(folder)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        if old.exists() and not folder.exists():
-            os.rename(old, folder)
-        _remove(old)
-        _remove(new)
-        write_folder(new, contents)
-        if folder.exists():
-            os.rename(folder, old)
-        os.rename(new, folder)
-        sync_folder(folder.parent)
-        _remove(old)
+        replace_folder(folder, contents)
     except OSError as error:
         raise ResultsError(
             f"cannot write the results {folder}: {error.strerror or error}; free some space or "
@@ -81,22 +64,11 @@ def remove_results(folder: Path) -> None:
     """
     check_writable(folder)
     try:
-        for path in (folder, *_beside(folder)):
-            _remove(path)
+        remove_folder(folder)
     except OSError as error:
         raise ResultsError(
             f"cannot remove the results {folder}: {error.strerror or error}; choose another place"
         ) from error
-
-
-def _beside(folder: Path) -> tuple[Path, Path]:
-    """Where a new folder is made, and where the old one goes meanwhile."""
-    return folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
-
-
-def _remove(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
 
 
 def check_writable(folder: Path) -> None:
