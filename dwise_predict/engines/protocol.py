@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -53,6 +53,32 @@ class Refine(Protocol):
 
         ``hidden_means`` are float16 [n, hidden], as in :class:`ServedRequest`.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RoundHidden:
+    """What one round says of its n requests, each with one block in it.
+
+    ``prefilling`` marks whole prompt blocks. ``rounds`` are the denoising rounds that a request
+    had before this one, ``block_rounds`` those of them in its current output block, and
+    ``output_tokens`` what it has committed. ``means`` are float16 [n, hidden]: means over the
+    block's positions of the final normed hidden states.
+    """
+
+    requests: Sequence[EngineRequest]
+    prefilling: Sequence[bool]
+    rounds: Sequence[int]
+    block_rounds: Sequence[int]
+    output_tokens: Sequence[int]
+    means: npt.NDArray[np.float16]
+
+
+class Watch(Protocol):
+    """Sees every round, and may estimate anew what requests in it still need."""
+
+    def __call__(self, seen: RoundHidden) -> Mapping[str, Refinement]:
+        """By request id, what is still needed after this round; requests left out stay as told."""
         ...
 
 
@@ -133,13 +159,15 @@ class Engine(Protocol):
         on_finished: Callable[[ServedRequest], None] | None = None,
         kv_tokens: int | None = None,
         refine: Refine | None = None,
+        watch: Watch | None = None,
     ) -> ServeResult:
         """Serve ``requests`` to their end, starting from an empty engine.
 
         ``on_finished`` is called as each request finishes. ``kv_tokens`` is the size of the KV
         cache. ``refine`` is asked once a round for all requests that had their first denoising
-        round in it; the scheduler is told the answers before its next plan. Raises EngineError as
-        :meth:`check` does, and when the scheduler refuses a request or makes a plan that cannot be
-        carried out.
+        round in it, ``watch`` instead of it in every round about all requests in it; the scheduler
+        is told the answers before its next plan. Raises EngineError as :meth:`check` does, when
+        the scheduler refuses a request or makes a plan that cannot be carried out, and when both
+        are given or the engine cannot be watched.
         """
         ...

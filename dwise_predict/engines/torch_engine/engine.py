@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as SequenceOf
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -16,9 +17,11 @@ from dwise_predict.engines.protocol import (
     EngineRequest,
     Refine,
     Refinement,
+    RoundHidden,
     RoundRecord,
     ServedRequest,
     ServeResult,
+    Watch,
 )
 from dwise_predict.engines.torch_engine.allocator import keep_freed_memory
 from dwise_predict.engines.torch_engine.checkpoint import Checkpoint, load_checkpoint, locate
@@ -158,6 +161,7 @@ class TorchEngine:
         on_finished: Callable[[ServedRequest], None] | None = None,
         kv_tokens: int | None = None,
         refine: Refine | None = None,
+        watch: Watch | None = None,
     ) -> ServeResult:
         """Serve ``requests`` to their end, starting from an empty engine.
 
@@ -170,11 +174,16 @@ class TorchEngine:
                 :class:`~dwise_predict.scheduling.ResidencyLimits` with this number keep to it.
             refine: asked once a round for all requests that had their first denoising round in
                 it, as part of the round; None: the scheduler keeps what it was told at arrival.
+            watch: asked instead in every round about all requests in it. Rounds of prompt blocks
+                alone then also compute the end of the last layer, which nothing else needs.
 
         Raises:
             EngineError: as :meth:`check`, or the scheduler refused a request, made a plan that
-                cannot be carried out, or runs nothing although no request is still to come.
+                cannot be carried out, or runs nothing although no request is still to come; or
+                both ``refine`` and ``watch`` are given.
         """
+        if refine is not None and watch is not None:
+            raise EngineError("give refine or watch: a request has one estimate at a time")
         self.check(requests)
         block_size = self.checkpoint.block_size
         if kv_tokens is None:
@@ -189,7 +198,7 @@ class TorchEngine:
             _DTYPES[self.settings.dtype],
             self._device,
         )
-        run = _Run(self, cache, requests, on_finished, refine)
+        run = _Run(self, cache, requests, on_finished, refine, watch)
         run.to_the_end(scheduler)
         if cache.free != cache.pages:
             raise EngineError(f"internal: {cache.pages - cache.free} KV pages were not freed")
@@ -206,6 +215,7 @@ class _Run:
         requests: SequenceOf[EngineRequest],
         on_finished: Callable[[ServedRequest], None] | None,
         refine: Refine | None,
+        watch: Watch | None,
     ) -> None:
         checkpoint = engine.checkpoint
         self.model = checkpoint.model
@@ -217,7 +227,7 @@ class _Run:
         self.device = torch.device(engine.settings.device)
         self.cache = cache
         self.on_finished = on_finished
-        self.refine = refine
+        self.refine, self.watch = refine, watch
         self.sequences = [Sequence(r, self.block_size, self.mask_id) for r in requests]
         self.coming = deque(sorted(self.sequences, key=lambda s: s.request.arrival_s))
         self.waiting: dict[str, Sequence] = {}
@@ -290,11 +300,13 @@ class _Run:
             self.cache,
             torch.tensor([row.block for row in rows], device=self.device),
             [row.pages[: row.block_index + 1] for row in rows],
-            only_cache=all(prefilling),
+            only_cache=self.watch is None and all(prefilling),
         )
         denoising = [i for i, is_prompt in enumerate(prefilling) if not is_prompt]
         output_rows, output = [rows[i] for i in denoising], _rows(hidden, denoising, len(rows))
         refinements = self._first_round(output_rows, output)
+        if self.watch is not None and hidden is not None:
+            refinements = self.watch(_seen(rows, prefilling, hidden))
         done = self._denoise(output_rows, output)
         now = self._now()
         for row, is_prompt in zip(rows, prefilling, strict=True):
@@ -348,13 +360,13 @@ class _Run:
             row.block, row.post_edits, done[i] = block, count, is_done
         return done
 
-    def _first_round(self, rows: list[Sequence], hidden: Tensor | None) -> dict[str, Refinement]:
+    def _first_round(self, rows: list[Sequence], hidden: Tensor | None) -> Mapping[str, Refinement]:
         """Keep the hidden means of rows in their first denoising round; what is refined by them."""
         first = [i for i, row in enumerate(rows) if row.hidden_mean is None]
         chosen = _rows(hidden, first, len(rows))
         if chosen is None:
             return {}
-        means = chosen.float().mean(1).half().cpu().numpy()
+        means = _means(chosen)
         for i, mean in zip(first, means, strict=True):
             rows[i].hidden_mean = np.ascontiguousarray(mean)
         if self.refine is None:
@@ -374,7 +386,7 @@ class _Run:
             row.abort(now)
 
     def _events(
-        self, rows: list[Sequence], prefilling: list[bool], refinements: dict[str, Refinement]
+        self, rows: list[Sequence], prefilling: list[bool], refinements: Mapping[str, Refinement]
     ) -> list[Event]:
         """Events of a round; finished rows leave and free their pages."""
         events: list[Event] = []
@@ -382,8 +394,9 @@ class _Run:
             request_id = row.request.request_id
             if is_prompt:
                 events.append(PromptBlockProcessed(request_id))
-                continue
-            events.append(DenoisingRoundProcessed(request_id, block_done=row.rounds_in_block == 0))
+            else:
+                done = row.rounds_in_block == 0
+                events.append(DenoisingRoundProcessed(request_id, block_done=done))
             if row.finish_reason is not None:
                 events.append(Finished(request_id))
                 self.cache.release(row.pages)
@@ -391,9 +404,27 @@ class _Run:
                 if self.on_finished is not None:
                     self.on_finished(row.served())
             elif (refinement := refinements.get(request_id)) is not None:
-                row.refined = refinement.remaining
+                if row.rounds == 1:
+                    row.refined = refinement.remaining
                 events.append(Estimated(request_id, refinement.remaining, refinement.residual))
         return events
+
+
+def _seen(rows: list[Sequence], prefilling: list[bool], hidden: Tensor) -> RoundHidden:
+    return RoundHidden(
+        requests=[row.request for row in rows],
+        prefilling=prefilling,
+        rounds=[row.rounds for row in rows],
+        block_rounds=[row.rounds_in_block for row in rows],
+        output_tokens=[len(row.output) for row in rows],
+        means=_means(hidden),
+    )
+
+
+def _means(hidden: Tensor) -> npt.NDArray[np.float16]:
+    """Mean over positions of [n, block, hidden]."""
+    means: npt.NDArray[np.float16] = hidden.float().mean(1).half().cpu().numpy()
+    return means
 
 
 def _rows(x: Tensor | None, indices: list[int], total: int) -> Tensor | None:

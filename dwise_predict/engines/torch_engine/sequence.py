@@ -51,6 +51,11 @@ class Sequence:
         return self.block_index < self.prompt_blocks
 
     @property
+    def rounds(self) -> int:
+        """Denoising rounds so far."""
+        return sum(self.rounds_per_block) + self.rounds_in_block
+
+    @property
     def reserved_pages(self) -> int:
         """Pages for prompt and budget, rounded up to blocks."""
         return sequence_blocks(self.request, self.block_size)
