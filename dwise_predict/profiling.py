@@ -1,14 +1,12 @@
 """Serves a workload first come, first served and labels every request's denoising rounds.
 
-The workload is cut into shards. Each is served from an empty engine and written in one step, so
-that a killed run, started again, serves the remaining shards in exactly the batches that an
-undisturbed run would have formed, and ends with the same labels and hidden means.
+With the built-in engine the workload is cut into shards. Each is served from an empty engine and
+written in one step, so that a killed run, started again, serves the remaining shards in exactly the
+batches that an undisturbed run would have formed, and ends with the same labels and hidden means.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,11 +19,13 @@ import pyarrow as pa
 from dwise_predict.engines.loading import load_engine
 from dwise_predict.engines.protocol import Engine, EngineRequest, ServeResult
 from dwise_predict.engines.recording import engine_request, request_row
-from dwise_predict.errors import WorkloadError
+from dwise_predict.engines.sglang_engine.fleet import HERE, Fleet
+from dwise_predict.errors import EngineError, WorkloadError
 from dwise_predict.predictors.features import token_bins
 from dwise_predict.profile import (
     REQUESTS_SCHEMA,
     ROUNDS_SCHEMA,
+    Batching,
     Campaign,
     Records,
     WorkloadId,
@@ -34,17 +34,38 @@ from dwise_predict.profile import (
 )
 from dwise_predict.progress import SILENT, Progress
 from dwise_predict.recipe import Recipe
-from dwise_predict.scheduling import fcfs_scheduler
-from dwise_predict.workload.schema import Request
+from dwise_predict.scheduling import (
+    ResidencyLimits,
+    RoundScheduler,
+    build_scheduler,
+    fcfs_scheduler,
+)
+from dwise_predict.scheduling.policies import Fcfs
+from dwise_predict.workload.schema import Request, workload_sha256
 
 
 def profile_workload(
-    requests: Sequence[Request], recipe: Recipe, out_dir: Path, progress: Progress = SILENT
+    requests: Sequence[Request],
+    recipe: Recipe,
+    out_dir: Path,
+    progress: Progress = SILENT,
+    *,
+    batching: Batching = "stock",
+    fleet: Fleet = HERE,
 ) -> Path:
     """Serve ``requests`` with the recipe's engine and write the profile folder ``out_dir``.
 
-    Continues by itself when ``out_dir`` holds shards of the same workload, recipe and model;
-    returns at once when the profile is finished.
+    Continues by itself when ``out_dir`` holds what was served earlier of the same workload, recipe
+    and model; returns at once when the profile is finished.
+
+    Args:
+        requests: the workload, in the order in which it is served.
+        recipe: what serves it.
+        out_dir: the profile folder.
+        progress: shows the requests served.
+        batching: which rounds first come, first served forms: "stock" prefills before it denoises,
+            as SGLang does; "mixed" fills rounds with both, as DWISE does.
+        fleet: running servers to use instead of an engine of one's own (SGLang only).
 
     Returns:
         ``out_dir``.
@@ -53,9 +74,23 @@ def profile_workload(
         WorkloadError: no requests, or two with the same id.
         EngineError: the model cannot be served, or prompts exceed its context (they are named).
         ProfileError: ``out_dir`` belongs to something else, holds a corrupted shard or cannot
-            be written (full disk included); finished shards are kept.
+            be written (full disk included); what is finished is kept.
     """
     _check(requests)
+    if fleet != HERE:
+        raise EngineError(
+            "running servers are SGLang's: leave --server out, or --set engine.name=sglang"
+        )
+    return _profile_with_torch(requests, recipe, out_dir, progress, batching)
+
+
+def _profile_with_torch(
+    requests: Sequence[Request],
+    recipe: Recipe,
+    out_dir: Path,
+    progress: Progress,
+    batching: Batching,
+) -> Path:
     engine = load_engine(recipe)
     queue = [engine_request(request, engine, recipe.decoding.budget_tokens) for request in requests]
     engine.check(queue)
@@ -66,6 +101,7 @@ def profile_workload(
         ),
         seed=recipe.seed,
         engine=engine.settings,
+        batching=batching,
         shard_requests=recipe.profile.shard_requests,
         library_version=version("dwise-predict"),
         started_at=utc_now(),
@@ -77,22 +113,20 @@ def profile_workload(
             for shard in missing:
                 rows = campaign.shard_rows(shard)
                 asked = queue[rows.start : rows.stop]
-                result = engine.serve(
-                    asked, fcfs_scheduler(recipe.engine.slots), lambda _: advance(1)
-                )
+                result = engine.serve(asked, _scheduler(recipe, batching), lambda _: advance(1))
                 served = requests[rows.start : rows.stop]
                 writer.write_shard(shard, _records(shard, served, asked, result, engine))
         writer.finish()
     return out_dir
 
 
-def workload_sha256(requests: Sequence[Request]) -> str:
-    """Digest of all requests with their order, prompts, budgets and answers."""
-    lines = (json.dumps(request.model_dump(mode="json"), sort_keys=True) for request in requests)
-    total = hashlib.sha256()
-    for line in lines:
-        total.update(line.encode() + b"\n")
-    return total.hexdigest()
+def _scheduler(recipe: Recipe, batching: Batching) -> RoundScheduler:
+    """First come, first served, with as many residents as slots."""
+    slots = recipe.engine.slots
+    if batching == "stock":
+        return fcfs_scheduler(slots)
+    limits = ResidencyLimits(slots, recipe.decoding.block_size, multiplier=1)
+    return build_scheduler(Fcfs(), "mixed_phase", limits)
 
 
 def _check(requests: Sequence[Request]) -> None:

@@ -1,4 +1,4 @@
-"""Recordings of the SGLang plugin's profile mode, and the profile that is made of one.
+"""Recordings that the SGLang plugin makes, and the profile that is made of one.
 
 A recording is a folder that only grows: ``recording.json`` says of what, and every start of the
 server appends to a segment of its own. A killed server loses the requests in flight and nothing
@@ -30,20 +30,28 @@ from dwise_predict.profile import (
     open_profile,
     utc_now,
 )
-from dwise_predict.profiling import workload_sha256
 from dwise_predict.recipe import EngineSettings
-from dwise_predict.workload.schema import Request, newline_count, word_count
+from dwise_predict.workload.schema import (
+    Request,
+    newline_count,
+    word_count,
+    workload_sha256,
+)
 
 HEADER = "recording.json"
 
 
 class Recording(BaseModel):
-    """recording.json: what was served. The budget is left at 1: each request has its own."""
+    """recording.json: what was served, and in which order.
+
+    The budget of ``fingerprint`` is left at 1: each request has its own.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     fingerprint: Fingerprint
     slots: int
+    policy: str = "fcfs"
 
 
 def segments(folder: Path) -> list[Path]:

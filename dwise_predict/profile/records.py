@@ -86,6 +86,10 @@ LABEL_COLUMNS = tuple(name for name in _REQUESTS if not name.endswith("_s"))
 """Columns of requests.parquet that repeat exactly when a workload is profiled again."""
 
 
+Batching = Literal["stock", "mixed"]
+"""Rounds of one phase, prompts first, as SGLang forms them; or rounds of both phases."""
+
+
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -107,6 +111,7 @@ class Campaign(_Record):
     workload: WorkloadId
     seed: int
     engine: EngineSettings = Field(description="Device and threads resolved.")
+    batching: Batching = "stock"
     shard_requests: int = Field(gt=0)
     library_version: str
     started_at: datetime
@@ -150,7 +155,7 @@ def campaign_differences(old: Campaign, new: Campaign) -> list[str]:
     The library's version and the start time do not matter: the fingerprint says what does.
     """
     lines = [f"fingerprint.{x}" for x in fingerprint_differences(old.fingerprint, new.fingerprint)]
-    for name in ("workload", "seed", "engine", "shard_requests"):
+    for name in ("workload", "seed", "engine", "batching", "shard_requests"):
         before, after = getattr(old, name), getattr(new, name)
         if isinstance(before, BaseModel):
             lines += [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -55,6 +57,15 @@ class Request(BaseModel):
         """Hex digest that identifies the prompt in profiles, which store no prompt text."""
         canonical = "\x1e".join(f"{m.role}\x1f{m.content}" for m in self.messages)
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def workload_sha256(requests: Sequence[Request]) -> str:
+    """Digest of all requests with their order, prompts, budgets and answers."""
+    lines = (json.dumps(request.model_dump(mode="json"), sort_keys=True) for request in requests)
+    total = hashlib.sha256()
+    for line in lines:
+        total.update(line.encode() + b"\n")
+    return total.hexdigest()
 
 
 def word_count(text: str) -> int:
