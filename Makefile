@@ -13,12 +13,14 @@ ARGS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: help setup setup-dev demo test lint fmt soak-kill measure-admission test-sglang soak-sglang sglang-wheels clean
+.PHONY: help setup setup-dev demo test lint fmt docs docs-serve figures soak-kill measure-admission test-sglang soak-sglang sglang-wheels clean
 
 help:
 	@sed -n '1,3s/^# //p' Makefile
 	@echo 'make lint    formatting, lint and types'
 	@echo 'make fmt     apply formatting and safe fixes'
+	@echo 'make docs    this documentation as a site in site/; no broken links'
+	@echo 'make figures the pictures of the documentation, from real runs'
 	@echo 'make soak-kill  ten SIGKILLs in a default-size run, then a comparison'
 	@echo 'make measure-admission  both sets of admission features over ten seeds of the tiny model'
 	@echo 'make test-sglang  the SGLang plugin on the real engine (CPU); SGLANG=0.5.23 for the newest'
@@ -48,6 +50,10 @@ $(VENV)/.ready-dev: pyproject.toml | $(VENV)/.ready-train
 	$(PIP) --editable '.[train,dev]'
 	@touch $@
 
+$(VENV)/.ready-docs: pyproject.toml | $(VENV)/.ready-train
+	$(PIP) --editable '.[train,docs]'
+	@touch $@
+
 demo: setup
 	$(BIN)/dwise-train --model tiny $(ARGS)
 
@@ -62,6 +68,20 @@ lint: setup-dev
 fmt: setup-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The announcements of mkdocs 2 concern nobody here: pyproject.toml keeps to mkdocs 1.
+MKDOCS = NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs
+
+docs: $(VENV)/.ready-docs
+	$(MKDOCS) build --quiet --strict
+	@echo 'site/index.html'
+
+docs-serve: $(VENV)/.ready-docs
+	$(MKDOCS) serve
+
+# Serves the embedded model under both schedulers: half a minute.
+figures: setup
+	$(BIN)/python docs/figures/draw.py
 
 # Ten SIGKILLs at random moments of a default-size run, then the bundle is compared with an
 # undisturbed run's. Takes about as long as three demos.
