@@ -26,24 +26,41 @@ from dwise_predict.errors import EngineError
     show_default=True,
     help="Residents per slot.",
 )
+@click.option(
+    "--record", type=click.Path(file_okay=False), help="Folder to record what is served into."
+)
+@click.option(
+    "--sample",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Share of the requests to record.  [default: 1]",
+)
+@click.option("--keep-prompts", is_flag=True, help="Record the tokens of prompts too.")
 @click.option("--strict/--no-strict", default=True, help="Refuse to start instead of stock FCFS.")
 @click.argument("server_arguments", nargs=-1, type=click.UNPROCESSED)
 def serve(
     bundle: str,
     slots: int | None,
     resident_multiplier: int,
+    record: str | None,
+    sample: float | None,
+    keep_prompts: bool,
     strict: bool,
     server_arguments: tuple[str, ...],
 ) -> None:
     """Start sglang.launch_server with the DWISE plugin and this bundle."""
+    if record is None and (sample is not None or keep_prompts):
+        raise click.UsageError("--sample and --keep-prompts say what to --record: name a folder")
     if find_spec("sglang") is None:
         raise EngineError("SGLang is not installed here: pip install 'dwise-predict[sglang]'")
-    os.environ |= {
+    asked = {
         "DWISE_MODE": "schedule",
         "DWISE_BUNDLE": bundle,
-        "DWISE_RESIDENT_MULTIPLIER": str(resident_multiplier),
-        "DWISE_STRICT": str(int(strict)),
+        "DWISE_SLOTS": slots,
+        "DWISE_RESIDENT_MULTIPLIER": resident_multiplier,
+        "DWISE_STRICT": int(strict),
+        "DWISE_PROFILE": record,
+        "DWISE_SAMPLE": sample,
+        "DWISE_KEEP_PROMPTS": int(keep_prompts) or None,
     }
-    if slots is not None:
-        os.environ["DWISE_SLOTS"] = str(slots)
+    os.environ |= {name: str(value) for name, value in asked.items() if value is not None}
     os.execv(sys.executable, [sys.executable, "-m", "sglang.launch_server", *server_arguments])

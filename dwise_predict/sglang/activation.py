@@ -59,6 +59,8 @@ class Activation:
         if self.mode == "profile":
             return f"DWISE records a profile into {self.settings.profile}; stock FCFS serves"
         told = {key: value for key, value in self.describe().items() if key != "reason"}
+        if self.settings.profile is not None:
+            told["recording"] = str(self.settings.profile)
         return "DWISE is active: " + ", ".join(f"{k} {v}" for k, v in told.items() if v is not None)
 
 
@@ -108,8 +110,7 @@ def activate(environment: Mapping[str, str], arguments: Any) -> Activation:
     bundle = PredictorBundle.from_pretrained(settings.bundle)
     # A server has no output budget of its own: every request brings one.
     budget = bundle.config.fingerprint.budget_tokens
-    fingerprint = fingerprint.model_copy(update={"budget_tokens": budget})
-    verdict = bundle.check(fingerprint)
+    verdict = bundle.check(fingerprint.model_copy(update={"budget_tokens": budget}))
     if not verdict.usable:
         raise IncompatibleBundleError(
             f"the bundle {settings.bundle} does not fit this server: {verdict}"

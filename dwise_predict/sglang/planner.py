@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -45,13 +44,19 @@ class Planner:
     """
 
     def __init__(
-        self, activation: Activation, scheduler: Any, tracked: Mapping[str, Tracked], counts: Counts
+        self,
+        activation: Activation,
+        scheduler: Any,
+        tracked: Mapping[str, Tracked],
+        counts: Counts,
+        clock: Callable[[], float],
     ) -> None:
         settings = activation.settings
         assert settings is not None
         self._scheduler = scheduler
         self._tracked = tracked
         self._counts = counts
+        self._clock = clock
         self._bundle = activation.bundle
         self._check_ranks = settings.check_ranks
         self._ranks = compat.ranks()[1]
@@ -134,7 +139,7 @@ class Planner:
 
     def plan(self) -> None:
         """Decide the next round and move admitted requests to SGLang's residents."""
-        started = time.perf_counter()
+        started = self._clock()
         scheduler = self._scheduler
         events, self._events = self._events, []
         self.core.observe(events)
@@ -143,11 +148,12 @@ class Planner:
             self._compare(plan)
         if plan.admit:
             admitted = set(plan.admit)
-            scheduler.dllm_manager.waiting_queue += [
-                self._tracked[request_id].req for request_id in plan.admit
-            ]
+            for request_id in plan.admit:
+                tracked = self._tracked[request_id]
+                tracked.admitted_s = started
+                scheduler.dllm_manager.waiting_queue.append(tracked.req)
             scheduler.waiting_queue = [r for r in scheduler.waiting_queue if r.rid not in admitted]
-        self._counts.planning_s.append(time.perf_counter() - started)
+        self._counts.planning_s.append(self._clock() - started)
 
     def form(self, adder: Any) -> None:
         """Fill SGLang's ``adder`` with the planned round."""

@@ -22,6 +22,7 @@ class Tracked:
     ``has_mask``: the prompt holds a literal mask token; ``started``: it was in a round.
     ``prefill``: its block in the present round is one of the prompt.
     ``rounds`` counts its denoising rounds, of which ``rounds_before`` were of earlier blocks.
+    ``prompt_ids`` are there if the request is to be recorded, ``hidden`` after its first round.
     """
 
     req: Any
@@ -45,6 +46,7 @@ class Tracked:
     admitted_s: float | None = None
     first_round_s: float | None = None
     first_block_s: float | None = None
+    prompt_ids: npt.NDArray[np.uint32] | None = None
     hidden: npt.NDArray[np.float16] | None = None
 
 

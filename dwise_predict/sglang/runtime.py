@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,13 +31,14 @@ class Runtime:
         self.planner: Planner | None = None
         self.recorder: Recorder | None = None
         self.tap: HiddenTap | None = None
-        bundle = activation.bundle
-        if bundle is not None or activation.mode == "profile":
+        bundle, settings = activation.bundle, activation.settings
+        assert settings is not None
+        if bundle is not None or settings.profile is not None:
             self.tap = HiddenTap(
                 activation.fingerprint.block_size,
                 compat.graph_rows(activation.slots),
                 None if bundle is None else bundle.refiner,
-                curves=activation.settings is not None and activation.settings.curves,
+                curves=settings.curves,
             )
         self._scheduler: Any = None
         self._exporter: Exporter | None = None
@@ -58,11 +59,9 @@ class Runtime:
         assert settings is not None and fingerprint is not None
         rank = compat.ranks()[0]
         if self.activation.mode == "schedule":
-            self.planner = Planner(self.activation, scheduler, self.tracked, self.counts)
-        elif settings.profile is not None and rank == 0:
-            self.recorder = Recorder(
-                settings.profile, fingerprint, self.activation.slots, self._separate
-            )
+            self.planner = Planner(self.activation, scheduler, self.tracked, self.counts, self._now)
+        if settings.profile is not None and rank == 0:
+            self.recorder = Recorder(settings, fingerprint, self.activation.slots, self._separate)
         if scheduler.metrics_reporter.enable_metrics:
             self._exporter = Exporter(self.activation, rank)
             self._publish(force=True)
@@ -97,6 +96,8 @@ class Runtime:
                 compat.refuse(self._scheduler, req, reason)
                 return
             self.planner.arrived(req.rid, tracked)
+        if self.recorder is not None:
+            self.recorder.arrived(tracked)
         self.tracked[req.rid] = tracked
 
     def hold_rows(self, request_id: str, everyone: bool) -> None:
@@ -131,7 +132,7 @@ class Runtime:
         if self.tap is not None:
             self.tap.begin_round([(i, rows[i].prompt_tokens, rows[i].budget_tokens) for i in first])
         self._round_s = self._now()
-        if self.recorder is not None:
+        if self.planner is None:
             for req in self._scheduler.dllm_manager.waiting_queue:
                 tracked = self.tracked[req.rid]
                 if tracked.admitted_s is None:
@@ -165,7 +166,8 @@ class Runtime:
             self._first_rounds(self._first)
         self._count(rows)
         if self.recorder is not None:
-            self.recorder.round(self._round_s, now, rows, sum(self._starts), self.counts)
+            kv_tokens = sum(self._starts)
+            self._record(lambda it: it.round(self._round_s, now, rows, kv_tokens, self.counts))
         for tracked in rows:
             if tracked.req.finished():
                 self._forget(tracked.req.rid, now)
@@ -175,7 +177,8 @@ class Runtime:
         """For ``/server_info``."""
         core = None if self.planner is None else self.planner.core.counters
         totals = {**self.counts.totals(core), "fallbacks": dict(self.counts.fallbacks)}
-        return {**self.activation.describe(), **totals}
+        recording = None if self.recorder is None else str(self.recorder.folder)
+        return {**self.activation.describe(), "recording": recording, **totals}
 
     def _now(self) -> float:
         return time.perf_counter() - self._origin
@@ -195,10 +198,12 @@ class Runtime:
 
     def _first_rounds(self, first: list[int]) -> None:
         rows = self._rows
-        if self.recorder is not None and self.tap is not None:
-            for i, mean in zip(first, self.tap.means(first), strict=True):
+        if self.tap is None:
+            return
+        if recorded := [i for i in first if rows[i].prompt_ids is not None]:
+            for i, mean in zip(recorded, self.tap.means(recorded), strict=True):
                 rows[i].hidden, rows[i].first_round_s = mean, self._round_s
-        elif self.planner is not None and self.tap is not None:
+        if self.planner is not None and self.tap.refines:
             going_on = [i for i in first if not rows[i].req.finished()]
             if going_on:
                 self.planner.refined([rows[i] for i in going_on], going_on, self.tap)
@@ -210,7 +215,20 @@ class Runtime:
             if finished_s is not None:
                 self.counts.ratios(tracked)
         if self.recorder is not None:
-            self.recorder.request(tracked, self._now() if finished_s is None else finished_s)
+            end_s = self._now() if finished_s is None else finished_s
+            self._record(lambda it: it.request(tracked, end_s))
+
+    def _record(self, write: Callable[[Recorder], None]) -> None:
+        """Record beside scheduling: what cannot be written must not end that."""
+        assert self.recorder is not None
+        try:
+            write(self.recorder)
+        except Exception as error:
+            if self.planner is None:
+                raise
+            _log.exception("DWISE STOPS RECORDING into %s: %s", self.recorder.folder, error)
+            self.counts.fallbacks["recording_failed"] += 1
+            self.recorder = None
 
     def _count(self, rows: list[Tracked]) -> None:
         counts = self.counts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ VARIABLES = (
     "DWISE_POLICY",
     "DWISE_STRICT",
     "DWISE_PROFILE",
+    "DWISE_SAMPLE",
+    "DWISE_KEEP_PROMPTS",
     "DWISE_CHECK_RANKS",
 )
 
@@ -45,6 +48,8 @@ class Settings:
     policy: PolicyName = "dwise"
     strict: bool = False
     profile: Path | None = None
+    sample: float = 1.0
+    keep_prompts: bool = False
     check_ranks: bool = False
 
     @property
@@ -56,6 +61,15 @@ class Settings:
     def curves(self) -> bool:
         """Whether the policy follows the whole predicted distribution."""
         return self.policy == "dwise-residual"
+
+    @property
+    def records_tokens(self) -> bool:
+        """Whether records hold what prompts could be rebuilt from.
+
+        Of a campaign, which serves prompts of its own to a server that only profiles, they do.
+        Of live traffic, which is served by DWISE or recorded in part, only where that is asked for.
+        """
+        return self.keep_prompts or (self.mode == "profile" and self.sample == 1)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -77,6 +91,8 @@ class Settings:
             policy=_choice(environment, "DWISE_POLICY", get_args(PolicyName), "dwise"),
             strict=_flag(environment, "DWISE_STRICT"),
             profile=None if profile is None else Path(profile),
+            sample=_share(environment, "DWISE_SAMPLE"),
+            keep_prompts=_flag(environment, "DWISE_KEEP_PROMPTS"),
             check_ranks=_flag(environment, "DWISE_CHECK_RANKS"),
         )
         if settings.mode == "schedule" and settings.needs_bundle and bundle is None:
@@ -84,8 +100,12 @@ class Settings:
                 f"DWISE_POLICY={settings.policy} needs predictions: set DWISE_BUNDLE to a bundle "
                 "(Hub repository or folder), or DWISE_POLICY=fcfs"
             )
-        if settings.mode == "profile" and profile is None:
-            raise EngineError("DWISE_MODE=profile needs DWISE_PROFILE, the folder to record into")
+        recording = settings.mode == "profile" or settings.sample < 1 or settings.keep_prompts
+        if recording and profile is None:
+            raise EngineError(
+                "DWISE_MODE=profile, DWISE_SAMPLE and DWISE_KEEP_PROMPTS need DWISE_PROFILE, the "
+                "folder to record into"
+            )
         return settings
 
 
@@ -103,6 +123,17 @@ def _count(environment: Mapping[str, str], name: str) -> int | None:
     if not text.isdecimal() or not 0 < int(text) <= 65_536:
         raise EngineError(f"{name} is {text!r}, expected a whole number from 1 to 65536")
     return int(text)
+
+
+def _share(environment: Mapping[str, str], name: str) -> float:
+    text = environment.get(name, "1")
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 < share <= 1:
+        raise EngineError(f"{name} is {text!r}, expected a number above 0 and at most 1")
+    return share
 
 
 def _flag(environment: Mapping[str, str], name: str) -> bool:

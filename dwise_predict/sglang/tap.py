@@ -43,6 +43,11 @@ class HiddenTap:
         self._first: tuple[tuple[int, int, int], ...] = ()
         self._means: Tensor | None = None
 
+    @property
+    def refines(self) -> bool:
+        """Whether there are estimates."""
+        return self._refiner is not None
+
     def begin_round(self, first: Sequence[tuple[int, int, int]]) -> None:
         """Name the rows in their first denoising round: (row, prompt tokens, budget tokens)."""
         self._first = tuple(first)

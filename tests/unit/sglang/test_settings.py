@@ -3,6 +3,7 @@
 import pytest
 
 from dwise_predict.errors import EngineError
+from dwise_predict.sglang.recorder import in_sample
 from dwise_predict.sglang.settings import Settings, asked
 
 
@@ -20,6 +21,29 @@ def test_defaults():
 
 
 @pytest.mark.parametrize(
+    ("variables", "tokens"),
+    [
+        ({}, True),
+        ({"DWISE_SAMPLE": "0.5"}, False),
+        ({"DWISE_SAMPLE": "0.5", "DWISE_KEEP_PROMPTS": "1"}, True),
+        ({"DWISE_MODE": "schedule", "DWISE_POLICY": "fcfs"}, False),
+        ({"DWISE_MODE": "schedule", "DWISE_POLICY": "fcfs", "DWISE_KEEP_PROMPTS": "1"}, True),
+    ],
+)
+def test_live_traffic_is_recorded_without_tokens(variables, tokens):
+    settings = Settings.from_environment({"DWISE_PROFILE": "/x", **variables})
+    assert settings.records_tokens == tokens
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
+def test_a_sample_is_a_share_of_the_requests_and_always_the_same(share):
+    chosen = [i for i in range(4000) if in_sample(f"request-{i}", share)]
+    assert abs(len(chosen) - 4000 * share) <= 4 * (4000 * share * (1 - share)) ** 0.5
+    assert in_sample("request-0", 0.997) and not in_sample("request-0", 0.996)
+    assert set(chosen) <= {i for i in range(4000) if in_sample(f"request-{i}", min(1, 2 * share))}
+
+
+@pytest.mark.parametrize(
     ("variables", "told"),
     [
         ({"DWISE_BUNDEL": "x"}, "did you mean 'DWISE_BUNDLE'"),
@@ -28,6 +52,11 @@ def test_defaults():
         ({"DWISE_RESIDENT_MULTIPLIER": "-1", "DWISE_POLICY": "fcfs"}, "MULTIPLIER is '-1'"),
         ({"DWISE_STRICT": "yes"}, "DWISE_STRICT is 'yes', expected 0 or 1"),
         ({"DWISE_MODE": "profile"}, "DWISE_PROFILE"),
+        ({"DWISE_BUNDLE": "x", "DWISE_SAMPLE": "0.5"}, "DWISE_PROFILE"),
+        ({"DWISE_BUNDLE": "x", "DWISE_KEEP_PROMPTS": "1"}, "DWISE_PROFILE"),
+        ({"DWISE_PROFILE": "x", "DWISE_SAMPLE": "half"}, "DWISE_SAMPLE is 'half'"),
+        ({"DWISE_PROFILE": "x", "DWISE_SAMPLE": "0"}, "DWISE_SAMPLE is '0'"),
+        ({"DWISE_PROFILE": "x", "DWISE_SAMPLE": "nan"}, "DWISE_SAMPLE is 'nan'"),
         ({"DWISE_POLICY": "dwise-residual"}, "DWISE_BUNDLE"),
     ],
 )
