@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from dwise_predict.bundle import PredictorBundle
-from dwise_predict.engines.protocol import Engine, EngineRequest, ServedRequest, ServeResult
+from dwise_predict.engines.protocol import (
+    Engine,
+    EngineRequest,
+    Refine,
+    ServedRequest,
+    ServeResult,
+    Watch,
+)
 from dwise_predict.engines.recording import engine_request, request_row
 from dwise_predict.engines.refinement import refine_with
 from dwise_predict.errors import EngineError
@@ -18,7 +25,21 @@ from dwise_predict.results.records import ESTIMATES, REQUESTS_SCHEMA, ROUNDS_SCH
 from dwise_predict.scheduling import ResidencyLimits, RoundCost
 from dwise_predict.simulation.estimates import TARGETS
 from dwise_predict.simulation.run import Arrivals, Setup
+from dwise_predict.simulation.workload import FloatArray
 from dwise_predict.workload.schema import Request, newline_count, word_count
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a policy is told about N requests, in its own unit.
+
+    ``admission`` float64 [N] is told at arrival, ``refine`` is asked after the first denoising
+    round, or ``watch`` in every round.
+    """
+
+    admission: FloatArray
+    refine: Refine | None = None
+    watch: Watch | None = None
 
 
 def serve_workload(
@@ -31,6 +52,7 @@ def serve_workload(
     cost: RoundCost,
     bundle: PredictorBundle | None = None,
     on_finished: Callable[[ServedRequest], None] | None = None,
+    told: Told | None = None,
 ) -> Results:
     """Serve ``requests`` with ``engine`` under ``setup``.
 
@@ -46,38 +68,44 @@ def serve_workload(
         bundle: predicts for policies that rank by denoising rounds: at arrival from the prompt,
             after the first denoising round from the hidden state.
         on_finished: called as each request finishes.
+        told: by other predictors than those of a bundle; policies that rank by output tokens
+            need it.
 
     Raises:
-        EngineError: the engine cannot serve a request, or ``bundle`` cannot serve the policy.
+        EngineError: the engine cannot serve a request, neither ``bundle`` nor ``told`` serves the
+            policy, or both are given.
         SimulationError: the setup is impossible.
         IncompatibleBundleError: the bundle is of another model or decoding.
     """
+    if told is not None and bundle is not None:
+        raise EngineError("give bundle or told: a policy has one source of estimates")
     target = TARGETS[setup.policy]
-    if target not in ("nothing", "rounds"):
+    if told is None and target not in ("nothing", "rounds"):
         raise EngineError(
-            f"policy {setup.policy} ranks by output tokens, which bundles do not predict"
+            f"policy {setup.policy} ranks by output tokens, which bundles do not predict: give told"
         )
     asked = [
         engine_request(request, engine, budget_tokens, arrival_s)
         for request, arrival_s in zip(requests, arrivals.seconds.tolist(), strict=True)
     ]
-    refine = None
-    if target == "rounds":
+    if told is None and target == "rounds":
         if bundle is None:
             raise EngineError(f"policy {setup.policy} ranks by predicted rounds: give a bundle")
         bundle.require(engine.fingerprint)
-        asked = _estimated(asked, requests, bundle)
-        refine = refine_with(bundle.refiner, residuals=setup.reads_curves)
+        told = _told_by(bundle, asked, requests, setup)
+    if told is not None:
+        estimates = told.admission.tolist()
+        asked = [replace(r, estimate=e) for r, e in zip(asked, estimates, strict=True)]
     scheduler = setup.scheduler(limits, cost)
     served = engine.serve(
         asked,
         scheduler,
         on_finished,
         kv_tokens=_cache_tokens(asked, scheduler.former.limits),
-        refine=refine,
+        refine=None if told is None else told.refine,
+        watch=None if told is None else told.watch,
     )
-    told = None if target == "nothing" else [request.estimate for request in asked]
-    table = _requests_table(requests, asked, served, engine, told)
+    table = _requests_table(requests, asked, served, engine, target != "nothing")
     rounds = pa.Table.from_pylist([asdict(r) for r in served.rounds], schema=ROUNDS_SCHEMA)
     conditions = Conditions(
         policy=setup.policy,
@@ -86,25 +114,27 @@ def serve_workload(
         arrival=arrivals.pattern,
         slots=limits.slots,
         preemptions=scheduler.counters.preemptions,
-        reached_zero=scheduler.counters.reached_zero,
+        # The scheduler counts rounds down, which says nothing of an estimate in tokens.
+        reached_zero=scheduler.counters.reached_zero if target == "rounds" else 0,
+        blocked_by_cap=scheduler.counters.blocked_by_cap,
     )
     return Results(table, rounds, summarise(table, rounds, conditions))
 
 
-def _estimated(
-    asked: Sequence[EngineRequest], requests: Sequence[Request], bundle: PredictorBundle
-) -> list[EngineRequest]:
+def _told_by(
+    bundle: PredictorBundle,
+    asked: Sequence[EngineRequest],
+    requests: Sequence[Request],
+    setup: Setup,
+) -> Told:
     texts = [request.text for request in requests]
-    estimates = bundle.admission.rounds_batch(
+    admission = bundle.admission.rounds_batch(
         np.array([word_count(text) for text in texts]),
         np.array([newline_count(text) for text in texts]),
         np.array([len(request.prompt_ids) for request in asked]),
         [request.prompt_ids for request in asked],
     )
-    return [
-        replace(request, estimate=estimate)
-        for request, estimate in zip(asked, estimates.tolist(), strict=True)
-    ]
+    return Told(admission, refine_with(bundle.refiner, residuals=setup.reads_curves))
 
 
 def _cache_tokens(asked: Sequence[EngineRequest], limits: ResidencyLimits) -> int:
@@ -119,14 +149,13 @@ def _requests_table(
     asked: Sequence[EngineRequest],
     served: ServeResult,
     engine: Engine,
-    told: Sequence[float] | None,
+    estimated: bool,
 ) -> pa.Table:
     rows = [
         request_row(*of_request, engine)
         for of_request in zip(requests, asked, served.requests, strict=True)
     ]
-    admission: Sequence[float | None] = told or [None] * len(rows)
-    refined = [request.refined for request in served.requests]
-    for row, *estimates in zip(rows, admission, refined, strict=True):
-        row.update(zip(ESTIMATES, estimates, strict=True))
+    for row, request, end in zip(rows, asked, served.requests, strict=True):
+        told = (request.estimate if estimated else None, end.refined)
+        row.update(zip(ESTIMATES, told, strict=True))
     return pa.Table.from_pylist(rows, schema=REQUESTS_SCHEMA)

@@ -96,6 +96,9 @@ class Summary(_Record):
     reached_zero: float = Field(
         description="Share of requests that went on after their estimate had fallen to zero."
     )
+    blocked_by_cap: float = Field(
+        default=0.0, description="Share of rounds in which the resident cap kept a request out."
+    )
     by_category: dict[str, CategorySummary]
 
 

@@ -18,8 +18,8 @@ class Conditions:
     """How requests were served, and what the scheduler counted meanwhile.
 
     ``preemptions`` are residents displaced by others, ``reached_zero`` requests that went on after
-    their estimate had fallen to zero (both in
-    :class:`~dwise_predict.scheduling.Counters`).
+    their estimate had fallen to zero, ``blocked_by_cap`` rounds in which the resident cap kept a
+    request out (all in :class:`~dwise_predict.scheduling.Counters`).
     """
 
     policy: str
@@ -29,6 +29,7 @@ class Conditions:
     slots: int
     preemptions: int
     reached_zero: int
+    blocked_by_cap: int = 0
 
 
 def summarise(requests: pa.Table, rounds: pa.Table, conditions: Conditions) -> Summary:
@@ -62,6 +63,7 @@ def summarise(requests: pa.Table, rounds: pa.Table, conditions: Conditions) -> S
         filled_slots=float(filled.mean()),
         preemptions_per_request=conditions.preemptions / n,
         reached_zero=conditions.reached_zero / n,
+        blocked_by_cap=conditions.blocked_by_cap / rounds.num_rows,
         by_category={
             str(name): CategorySummary(
                 n=int((category == name).sum()),

@@ -164,6 +164,7 @@ def simulate(
         preemptions=replayed.counters.preemptions,
         # The scheduler counts rounds down, which says nothing of an estimate in tokens.
         reached_zero=replayed.counters.reached_zero if target == "rounds" else 0,
+        blocked_by_cap=replayed.counters.blocked_by_cap,
     )
     return Results(requests, rounds, summarise(requests, rounds, conditions))
 

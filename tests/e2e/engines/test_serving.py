@@ -10,15 +10,16 @@ import pytest
 
 from dwise_predict.bundle import PredictorBundle
 from dwise_predict.engines.recording import engine_request
+from dwise_predict.engines.refinement import refine_with
 from dwise_predict.engines.torch_engine.engine import TorchEngine
 from dwise_predict.errors import EngineError, IncompatibleBundleError
 from dwise_predict.predictors.admission import fit_admission
 from dwise_predict.predictors.features import feature_matrix
 from dwise_predict.recipe import AdmissionSettings, PredictorSettings, load_recipe
 from dwise_predict.results import Results
-from dwise_predict.results.records import REQUESTS_SCHEMA, ROUNDS_SCHEMA
+from dwise_predict.results.records import ESTIMATES, REQUESTS_SCHEMA, ROUNDS_SCHEMA
 from dwise_predict.scheduling import ResidencyLimits, RoundCost
-from dwise_predict.serving import serve_workload
+from dwise_predict.serving import Told, serve_workload
 from dwise_predict.simulation.estimates import Target
 from dwise_predict.simulation.predictions import Predictions
 from dwise_predict.simulation.run import Arrivals, Setup, simulate
@@ -139,6 +140,35 @@ def test_says_why_a_policy_cannot_be_served() -> None:
     ssjf = Setup("ssjf", "prefill_first")
     with pytest.raises(EngineError, match="policy ssjf ranks by output tokens"):
         serve_workload(REQUESTS, engine(), ssjf, LIMITS, BURST, 64, COST, bundle=bundle())
+
+
+def test_whoever_tells_the_same_gets_the_same_rounds() -> None:
+    ours = served("dwise")
+    admission = ours.requests["admission_estimate"].to_numpy()
+    told = Told(admission, refine_with(bundle().refiner))
+    setup = SETUPS["dwise"]
+    again = serve_workload(REQUESTS, engine(), setup, LIMITS, BURST, 64, COST, told=told)
+    assert again.rounds.select(COLUMNS).equals(ours.rounds.select(COLUMNS))
+    for name in ESTIMATES:
+        assert again.requests[name].equals(ours.requests[name])
+    with pytest.raises(EngineError, match="bundle or told"):
+        serve_workload(
+            REQUESTS, engine(), setup, LIMITS, BURST, 64, COST, bundle=bundle(), told=told
+        )
+
+
+def test_output_tokens_can_be_told_too() -> None:
+    """Whoever is told to need least goes first; refined estimates stay unknown."""
+    shortest = np.arange(len(REQUESTS), 0, -1, dtype=np.float64)
+    results = serve_workload(
+        REQUESTS, engine(), Setup("ssjf", "mixed_phase"), LIMITS, BURST, 64, COST,
+        told=Told(shortest),
+    )  # fmt: skip
+    assert results.requests["admission_estimate"].to_numpy().tolist() == shortest.tolist()
+    assert results.requests["refined_estimate"].null_count == len(REQUESTS)
+    assert results.summary.reached_zero == 0
+    admitted = results.requests["admitted_s"].to_numpy()
+    assert admitted[: LIMITS.slots].min() > admitted[-LIMITS.slots :].max()
 
 
 def test_refuses_a_bundle_of_another_model() -> None:

@@ -14,7 +14,7 @@ from dwise_predict.results import (
 )
 from tests.results import facts, rounds_table
 
-CONDITIONS = Conditions("dwise", "mixed_phase", "simulator", "burst", 4, 3, 1)
+CONDITIONS = Conditions("dwise", "mixed_phase", "simulator", "burst", 4, 3, 1, 2)
 
 
 def served() -> pa.Table:
@@ -67,6 +67,7 @@ def test_figures_by_hand() -> None:
     assert summary.idle_slots == pytest.approx(0.25)
     assert summary.preemptions_per_request == pytest.approx(1.0)
     assert summary.reached_zero == pytest.approx(1 / 3)
+    assert summary.blocked_by_cap == pytest.approx(2 / 3)
     assert set(summary.by_category) == {"chat", "math"}
     assert summary.by_category["chat"].n == 2
     assert summary.by_category["chat"].latency_s.mean == pytest.approx(3.0)
@@ -78,7 +79,8 @@ def test_keys_are_those_of_the_contract() -> None:
     assert list(summary) == [
         "policy", "former", "engine", "arrival", "n", "latency_s", "first_block_s",
         "throughput_rps", "rounds", "prefill_only_rounds", "prefill_only_time", "idle_slots",
-        "filled_slots", "preemptions_per_request", "reached_zero", "by_category",
+        "filled_slots", "preemptions_per_request", "reached_zero",
+        "blocked_by_cap", "by_category",
     ]  # fmt: skip
     assert list(summary["latency_s"]) == ["mean", "p50", "p90", "p99", "max"]
     assert list(summary["first_block_s"]) == ["mean", "p50", "p99"]
