@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,13 +189,18 @@ def _parameters(dllm: Any) -> dict[str, float]:
     """Parameters of the decoding algorithm, with defaults where this library knows them."""
     from dwise_predict.engines.torch_engine.decoding import algorithm_parameters, make_algorithm
 
-    given = {
-        name: float(value)
-        for name, value in dllm.algorithm_config.items()
-        if name not in ("block_size", "mask_id") and isinstance(value, int | float)
-    }
+    given = dict(_numbers(dllm.algorithm_config))
     try:
         return algorithm_parameters(make_algorithm(dllm.algorithm, given))
     except EngineError:
         # An algorithm that only SGLang has: what was set is compared, defaults are its version's.
         return given
+
+
+def _numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Numbers of a configuration and of its sections (Gemma4Renoise has some)."""
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value)
+        elif name not in ("block_size", "mask_id") and isinstance(value, int | float):
+            yield name, float(value)

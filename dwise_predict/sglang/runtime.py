@@ -178,7 +178,9 @@ class Runtime:
         core = None if self.planner is None else self.planner.core.counters
         totals = {**self.counts.totals(core), "fallbacks": dict(self.counts.fallbacks)}
         recording = None if self.recorder is None else str(self.recorder.folder)
-        return {**self.activation.describe(), "recording": recording, **totals}
+        fingerprint = self.activation.fingerprint
+        serves = None if fingerprint is None else fingerprint.model_dump()
+        return {**self.activation.describe(), "serves": serves, "recording": recording, **totals}
 
     def _now(self) -> float:
         return time.perf_counter() - self._origin
