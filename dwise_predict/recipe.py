@@ -211,6 +211,17 @@ class ProfileSettings(_Section):
         le=1_000_000,
         description="Requests served from an empty engine; the unit of resume.",
     )
+    repeats: int = Field(
+        default=1,
+        gt=0,
+        le=100,
+        description="Times the workload is served and labelled, each time in another order.",
+    )
+    compare_batching: bool = Field(
+        default=False,
+        description="Serve it once more with prefill and denoising in the same rounds, to see "
+        "whether rounds change.",
+    )
 
 
 AdmissionFeatures = Literal["sizes", "extended"]
@@ -270,9 +281,17 @@ class RefinerSettings(_Section):
     )
 
 
+Labels = Literal["first", "median"]
+
+
 class PredictorSettings(_Section):
     """Both predictors."""
 
+    labels: Labels = Field(
+        default="first",
+        description="Of training requests with profile.repeats: first: of the first profile; "
+        "median: of the repeat with the median of their rounds.",
+    )
     admission: AdmissionSettings = AdmissionSettings()
     refiner: RefinerSettings = RefinerSettings()
 
@@ -292,6 +311,15 @@ class Recipe(_Section):
     profile: ProfileSettings = ProfileSettings()
     predictors: PredictorSettings = PredictorSettings()
     seed: int = Field(default=0, ge=0, lt=2**32, description="Of workload, split and training.")
+
+    @model_validator(mode="after")
+    def _median_of_several(self) -> Recipe:
+        if self.predictors.labels == "median" and self.profile.repeats == 1:
+            raise ValueError(
+                "predictors.labels=median takes the median of several profiles, but "
+                "profile.repeats is 1: set it to 3, or leave predictors.labels at first"
+            )
+        return self
 
 
 def recipe_names() -> list[str]:

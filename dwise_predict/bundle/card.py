@@ -113,7 +113,7 @@ leaves, on {", ".join(config.admission.features)} |
 git revision {provenance.git_revision or "unknown"} |
 | profile | {provenance.profile_repo or "local"}, SHA-256 `{provenance.profile_sha256[:16]}…` |
 | packages | {", ".join(f"{name} {version}" for name, version in provenance.packages.items())} |
-
+{_parent(provenance)}
 `config.json` holds the SHA-256 of every file; `dwise verify` checks them and repeats predictions
 that were stored when the bundle was made.
 
@@ -219,6 +219,17 @@ def _calibration(config: BundleConfig) -> str:
     if config.calibration is None:
         return "none: estimates are expectations"
     return f"isotonic, {len(config.calibration.raw)} knots"
+
+
+def _parent(provenance: Provenance) -> str:
+    parent = provenance.parent
+    if parent is None:
+        return ""
+    what = {
+        "weights": "both predictors trained further",
+        "calibration": "calibration fitted again",
+    }[parent.refresh]
+    return f"| refreshed from | {_cell(parent.source)}, digest `{parent.digest[:16]}…`: {what} |\n"
 
 
 def _model_path(model: str) -> str:

@@ -20,6 +20,13 @@ class RoundsSummary(_Metrics):
     mean: float = Field(description="Mean.")
 
 
+class CategoryRank(_Metrics):
+    """One predictor inside one category."""
+
+    n: int = Field(description="Its evaluation requests that were served to their end.")
+    spearman: float | None = Field(description="Rank correlation inside it; None: undefined.")
+
+
 class RankMetrics(_Metrics):
     """One predictor against the total denoising rounds of evaluation requests."""
 
@@ -33,6 +40,9 @@ class RankMetrics(_Metrics):
     undefined_categories: int = Field(description="Of these, left out of spearman_within.")
     median_ratio: float = Field(description="Median of predicted / actual.")
     mae: float = Field(description="Mean absolute error in rounds.")
+    by_category: dict[str, CategoryRank] = Field(
+        default_factory=dict, description="Inside each category; since 1.3."
+    )
 
 
 class Transfer(_Metrics):
@@ -66,6 +76,11 @@ class SurvivalMetrics(_Metrics):
         description="Integrated Brier score of the survival curves; 0 is perfect."
     )
     d_calibration_p: float | None = Field(description="Below 0.05: probabilities are off.")
+    coverage_80: float | None = Field(
+        default=None,
+        description="Share of requests that ended between the 10% and the 90% quantile, 0.8 when "
+        "probabilities are right; since 1.3.",
+    )
 
 
 class Metrics(_Metrics):

@@ -28,7 +28,7 @@ from dwise_predict.recipe import (
 
 FORMAT: Final = "dwise-bundle"
 MAJOR: Final = 1
-MINOR: Final = 2
+MINOR: Final = 3
 FORMAT_VERSION: Final = f"{MAJOR}.{MINOR}"
 CONFIG_FILE = "config.json"
 ADMISSION_FILE = "admission.txt"
@@ -181,6 +181,22 @@ class Seconds(_Record):
     evaluate: float = Field(description="Evaluation, held-out categories included.")
 
 
+class Parent(_Record):
+    """The bundle that a refreshed one was made from."""
+
+    source: str = Field(
+        description="ORG/NAME@commit, a name of the zoo, or the last part of a folder."
+    )
+    digest: str = Field(description="The digest in its config.json.")
+    refresh: Literal["weights", "calibration"] = Field(
+        description="weights: both predictors were trained further; calibration: only the "
+        "calibration map and the scale of admission estimates were fitted again."
+    )
+    trained_on: tuple[str, ...] = Field(
+        description="profile_sha256 of every profile that it and its own parents were fitted on."
+    )
+
+
 class Provenance(_Record):
     """provenance.json: how the bundle came about. Nothing in it changes a prediction."""
 
@@ -199,6 +215,14 @@ class Provenance(_Record):
     workload_sha256: str = Field(description="Hash of its prompts, their order and budgets.")
     datasets: tuple[str, ...] = Field(
         default=(), description="Where the prompts come from, as the workload says; since 1.1."
+    )
+    repeats: int = Field(
+        default=1,
+        gt=0,
+        description="Profiles of the same requests that labels were taken from; since 1.3.",
+    )
+    parent: Parent | None = Field(
+        default=None, description="The bundle it was refreshed from, if any; since 1.3."
     )
     seconds: Seconds = Field(description="Wall time of the stages.")
 

@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dwise_predict.bundle.metrics import (
+    CategoryRank,
     RankMetrics,
     RoundsSummary,
     SurvivalMetrics,
 )
 from dwise_predict.evaluation.survival import (
     concordance_index,
+    coverage,
     d_calibration,
     integrated_brier,
     randomised_survival,
@@ -26,7 +28,7 @@ from dwise_predict.rank import (
 )
 from dwise_predict.recipe import Duration
 
-_MIN_D_CALIBRATION = 50
+MIN_D_CALIBRATION = 50
 """Fewest requests for D-calibration: five expected in each bin, the usual chi-squared rule."""
 
 
@@ -48,6 +50,10 @@ def rank_metrics(predicted: NDArray[np.float64], ranked: Examples) -> RankMetric
         undefined_categories=within.undefined,
         median_ratio=median_ratio(predicted, ranked.rounds),
         mae=mean_absolute_error(predicted, ranked.rounds),
+        by_category={
+            name: CategoryRank(n=int((ranked.category == name).sum()), spearman=value)
+            for name, value in within.by_category.items()
+        },
     )
 
 
@@ -61,9 +67,10 @@ def survival_metrics(refiner: Refiner, evaluation: Examples, duration: Duration)
     expected = remaining.mean(calibrated=False).double().cpu().numpy()
     events = known.events(duration)
     at_end = randomised_survival(survival, known.durations, events)
-    enough = len(known) >= _MIN_D_CALIBRATION
+    enough = len(known) >= MIN_D_CALIBRATION
     return SurvivalMetrics(
         c_index=concordance_index(expected, known.durations, events),
         integrated_brier=integrated_brier(survival, known.durations, events),
         d_calibration_p=d_calibration(at_end, events) if enough else None,
+        coverage_80=coverage(at_end, events, 0.8) if enough else None,
     )

@@ -125,6 +125,26 @@ def d_calibration(survival_at_end: NDArray[np.float64], events: NDArray[np.bool_
     return float(torch.special.gammaincc(half[0], half[1]))
 
 
+def coverage(
+    survival_at_end: NDArray[np.float64], events: NDArray[np.bool_], share: float
+) -> float:
+    """Share of requests inside the central interval that should hold ``share`` of them.
+
+    As in :func:`d_calibration`, a request censored at probability s counts with the part of
+    [0, s] that lies inside.
+
+    Args:
+        survival_at_end: as in :func:`d_calibration`, ``[n >= 1]``.
+        events: False where censored, ``[n]``.
+        share: of probability between the two quantiles, in (0, 1).
+    """
+    low, high = (1 - share) / 2, (1 + share) / 2
+    inside = ((survival_at_end >= low) & (survival_at_end <= high)).astype(np.float64)
+    part = np.clip(np.minimum(survival_at_end, high) - low, 0, None)
+    spread = np.divide(part, survival_at_end, out=np.zeros_like(part), where=survival_at_end > 0)
+    return float(np.where(events, inside, spread).mean())
+
+
 def randomised_survival(
     survival: NDArray[np.float64],
     durations: NDArray[np.int64],

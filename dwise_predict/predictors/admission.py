@@ -11,12 +11,13 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dwise_predict.predictors.errors import TrainingError
+from dwise_predict.predictors.examples import group_folds
 from dwise_predict.predictors.features import (
     BINS,
     TokenIds,
@@ -29,6 +30,11 @@ from dwise_predict.predictors.step_table import StepTable
 from dwise_predict.predictors.trees import END, TreeText, check_tree_text
 from dwise_predict.recipe import AdmissionFeatures, AdmissionSettings
 
+if TYPE_CHECKING:
+    import lightgbm
+
+FOLDS = 4
+"""Of the prompts, to choose how many trees are added."""
 _MOST = 10**6
 """Trees, and leaves of a tree, of models that were not limited before."""
 _BATCH_ROWS = 4096
@@ -60,7 +66,76 @@ def fit_admission(
 
     if len(rounds) == 0:
         raise TrainingError("admission predictor: no finished training request")
-    parameters = {
+    data = _dataset(features, rounds, settings)
+    booster = lightgbm.train(_parameters(settings, seed), data, settings.trees)
+    return _predictor_of(booster, settings.features)
+
+
+def continue_admission(
+    start: AdmissionPredictor,
+    features: NDArray[np.float64],
+    rounds: NDArray[np.int64],
+    prompt: NDArray[np.str_],
+    settings: AdmissionSettings,
+    seed: int,
+) -> AdmissionPredictor:
+    """Add trees to ``start`` that correct it on these requests, at most ``settings.trees``.
+
+    As many as give the least squared error of log(rounds) on prompts that the added trees did not
+    see, in :data:`FOLDS` folds; none at all where they only make it worse.
+
+    Args:
+        start: what to continue; its trees stay as they are.
+        features: as in :func:`fit_admission`.
+        rounds: total denoising rounds, ``[n]``, at least 1.
+        prompt: identifies the prompt of each request, ``[n]``; at least two distinct ones.
+        settings: of the added trees.
+        seed: of the folds and of LightGBM's own choices.
+    """
+    import lightgbm
+
+    booster, parameters = lightgbm.Booster(model_str=start.text), _parameters(settings, seed)
+    folds = group_folds(prompt, min(FOLDS, len(np.unique(prompt))), seed)
+    errors = np.zeros(1 + settings.trees)
+    errors[0] = np.square(booster.predict(features, num_threads=1) - np.log(rounds)).sum()
+    for fold in range(int(folds.max()) + 1):
+        inside = folds == fold
+        rest = _dataset(features[~inside], rounds[~inside], settings)
+        unseen = _dataset(features[inside], rounds[inside], settings, rest)
+        history: dict[str, dict[str, list[float]]] = {}
+        lightgbm.train(
+            parameters,
+            rest,
+            settings.trees,
+            valid_sets=[unseen],
+            valid_names=["unseen"],
+            init_model=booster,
+            callbacks=[lightgbm.record_evaluation(history)],
+        )
+        errors[1:] += np.array(history["unseen"]["l2"]) * inside.sum()
+    best = int(errors.argmin())
+    if best == 0:
+        return start
+    data = _dataset(features, rounds, settings)
+    return _predictor_of(
+        lightgbm.train(parameters, data, best, init_model=booster), settings.features
+    )
+
+
+def scaled_admission(start: AdmissionPredictor, factor: float) -> AdmissionPredictor:
+    """The predictor whose predictions are those of ``start`` times ``factor`` (but at least 1)."""
+    import lightgbm
+
+    booster = lightgbm.Booster(model_str=start.text)
+    leaves = booster.dump_model()["tree_info"][0]["num_leaves"]
+    # The output is log(rounds), and each row reaches exactly one leaf of the first tree.
+    for leaf in range(leaves):
+        booster.set_leaf_output(0, leaf, booster.get_leaf_output(0, leaf) + math.log(factor))
+    return _predictor_of(booster, start.features)
+
+
+def _parameters(settings: AdmissionSettings, seed: int) -> dict[str, object]:
+    return {
         "objective": "regression",
         "num_leaves": settings.leaves,
         "learning_rate": settings.learning_rate,
@@ -72,12 +147,24 @@ def fit_admission(
         "seed": seed,
         "verbosity": -1,
     }
-    data = lightgbm.Dataset(
-        features, np.log(rounds), feature_name=list(column_names(settings.features))
-    )
-    text = lightgbm.train(parameters, data, settings.trees).model_to_string()
+
+
+def _dataset(
+    features: NDArray[np.float64],
+    rounds: NDArray[np.int64],
+    settings: AdmissionSettings,
+    reference: lightgbm.Dataset | None = None,
+) -> lightgbm.Dataset:
+    import lightgbm
+
+    names = list(column_names(settings.features))
+    return lightgbm.Dataset(features, np.log(rounds), reference, feature_name=names)
+
+
+def _predictor_of(booster: lightgbm.Booster, features: AdmissionFeatures) -> AdmissionPredictor:
+    text = booster.model_to_string()
     # What follows the trees (importances, every default parameter) is not needed to predict.
-    return AdmissionPredictor(text[: text.index(END)] + END, features=settings.features)
+    return AdmissionPredictor(text[: text.index(END)] + END, features=features)
 
 
 class AdmissionPredictor:

@@ -60,18 +60,28 @@ def check_trainable(examples: Examples, settings: RefinerSettings) -> None:
 
 
 def fit_refiner(
-    examples: Examples, settings: RefinerSettings, seed: int, progress: Progress = SILENT
+    examples: Examples,
+    settings: RefinerSettings,
+    seed: int,
+    progress: Progress = SILENT,
+    start: Refiner | None = None,
 ) -> Refiner:
     """Train the ensemble, without calibration.
 
     Requests whose first round finished them are left out (see ``survival``). Every member holds
     out a random ``stop_fraction`` of the prompts, its own, on which it picks its best epoch.
 
+    With ``start``, each member goes on from the weights of that refiner's, whose normalisation is
+    kept, and epoch 0, before any step, is one it may pick: a member that learns nothing from the
+    examples stays as it is. Durations beyond the horizon of ``start`` extend it; the new rounds
+    share the hazard of its last one until the examples say otherwise.
+
     Args:
         examples: training requests of any finish reason.
         settings: shape and training of the networks.
         seed: the same examples and seed give the same weights on the same machine.
         progress: told about epochs.
+        start: refiner of the same shape as ``settings``; None: weights are drawn.
 
     Raises:
         TrainingError: fewer than two distinct prompts, one for training and one for stopping, or
@@ -82,9 +92,26 @@ def fit_refiner(
         raise TrainingError("the refiner needs two distinct prompts of more than one round")
     events = usable.events(settings.duration)
     labels = LabelTransform.fit(usable.durations)
+    if start is not None:
+        labels = LabelTransform(max(labels.horizon, start.horizon))
     durations, events = labels.transform(usable.durations, events)
-    normalisation = Normalisation.fit(usable.hidden, usable.prompt_tokens, usable.budget_tokens)
-    population = kaplan_meier_logits(durations, events, labels.horizon)
+    seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(settings.members)]
+    generators = [torch.Generator().manual_seed(s) for s in seeds]
+    if start is None:
+        normalisation = Normalisation.fit(usable.hidden, usable.prompt_tokens, usable.budget_tokens)
+        population = torch.from_numpy(kaplan_meier_logits(durations, events, labels.horizon))
+        basis = torch.from_numpy(hazard_basis(labels.horizon, settings.hazard_knots))
+        hidden_sizes = [usable.hidden.shape[1] + 2, *[settings.width] * settings.layers]
+        network = MemberMLP(settings.members, [*hidden_sizes, len(basis)], generators)
+        with torch.no_grad():
+            # Outputs begin near the population's hazards.
+            network.last_weight.mul_(0.1)
+    else:
+        normalisation = start.normalisation
+        own = torch.from_numpy(hazard_basis(start.horizon, settings.hazard_knots))
+        network = _unfolded(start.network, own)
+        basis = _extended(own, labels.horizon)
+        population = _extended(start.network.last_bias.detach(), labels.horizon)
     data = _Data(
         inputs=normalisation.apply(
             torch.from_numpy(usable.hidden),
@@ -93,28 +120,46 @@ def fit_refiner(
         ),
         durations=torch.from_numpy(durations),
         events=torch.from_numpy(events),
-        basis=torch.from_numpy(hazard_basis(labels.horizon, settings.hazard_knots)),
-        population=torch.from_numpy(population).float(),
+        basis=basis,
+        population=population.float(),
     )
-    seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(settings.members)]
-    generators = [torch.Generator().manual_seed(s) for s in seeds]
-    hidden_sizes = [data.inputs.shape[1], *[settings.width] * settings.layers]
-    network = MemberMLP(settings.members, [*hidden_sizes, len(data.basis)], generators)
-    with torch.no_grad():
-        # Outputs begin near the population's hazards.
-        network.last_weight.mul_(0.1)
     folds = max(2, round(1 / settings.stop_fraction))
     held_out = torch.stack(
         [torch.from_numpy(group_folds(usable.prompt, folds, s) == 0) for s in seeds]
     )
     with _one_thread():
-        _train(network, data, held_out, generators, settings, progress)
-        return Refiner(_fold(network, data, [*hidden_sizes, labels.horizon]), normalisation)
+        _train(network, data, held_out, generators, settings, progress, start is not None)
+        return Refiner(_fold(network, data, labels.horizon), normalisation)
 
 
 @torch.no_grad()
-def _fold(network: MemberMLP, data: _Data, sizes: list[int]) -> MemberMLP:
+def _unfolded(folded: MemberMLP, basis: Tensor) -> MemberMLP:
+    """The network in training form that :func:`_fold` makes ``folded`` of; its bias goes apart.
+
+    Exact where ``folded`` was trained with this basis; otherwise, as for a network whose horizon
+    was extended before, its last layer is the nearest one that the basis can draw.
+    """
+    weights = [folded.get_parameter(f"{name}_weight") for name in folded.layers]
+    sizes = [*(weight.shape[1] for weight in weights), len(basis)]
+    network = MemberMLP(folded.members, sizes, generators=None)
+    for name in folded.layers[:-1]:
+        for part in ("weight", "bias"):
+            network.get_parameter(f"{name}_{part}").copy_(folded.get_parameter(f"{name}_{part}"))
+    network.last_weight.copy_(folded.last_weight.double() @ torch.linalg.pinv(basis.double()))
+    return network
+
+
+def _extended(values: Tensor, horizon: int) -> Tensor:
+    """Repeat the last of the columns ``[..., K]`` for the rounds up to ``horizon``."""
+    beyond = horizon - values.shape[-1]
+    return torch.cat([values, values[..., -1:].expand(*values.shape[:-1], beyond)], dim=-1)
+
+
+@torch.no_grad()
+def _fold(network: MemberMLP, data: _Data, horizon: int) -> MemberMLP:
     """Multiply basis and population hazards into the last layer."""
+    weights = [network.get_parameter(f"{name}_weight") for name in network.layers]
+    sizes = [*(weight.shape[1] for weight in weights), horizon]
     folded = MemberMLP(network.members, sizes, generators=None)
     for kept, parameter in zip(folded.parameters(), network.parameters(), strict=True):
         if kept.shape == parameter.shape:
@@ -125,11 +170,16 @@ def _fold(network: MemberMLP, data: _Data, sizes: list[int]) -> MemberMLP:
 
 
 def out_of_fold_means(
-    examples: Examples, settings: RefinerSettings, seed: int, progress: Progress = SILENT
+    examples: Examples,
+    settings: RefinerSettings,
+    seed: int,
+    progress: Progress = SILENT,
+    start: Refiner | None = None,
 ) -> NDArray[np.float64]:
     """Raw expected remaining rounds of each request from networks that did not see its prompt.
 
-    Trains one ensemble of ``settings.members`` per fold of the prompts.
+    Trains one ensemble of ``settings.members`` per fold of the prompts, from ``start`` on, which
+    must not have seen them either.
 
     Returns:
         float64 ``[n]``.
@@ -139,25 +189,31 @@ def out_of_fold_means(
     means = np.empty(len(examples))
     with progress.task("calibrating refiner", len(seeds)) as advance:
         for fold, fold_seed in enumerate(seeds):
-            refiner = fit_refiner(examples.take(folds != fold), settings, int(fold_seed))
+            rest = examples.take(folds != fold)
+            refiner = fit_refiner(rest, settings, int(fold_seed), start=start)
             means[folds == fold] = expected_remaining(refiner, examples.take(folds == fold))
             advance(1)
     return means
 
 
 def fit_refiner_calibration(
-    examples: Examples, settings: RefinerSettings, seed: int, progress: Progress = SILENT
+    examples: Examples,
+    settings: RefinerSettings,
+    seed: int,
+    progress: Progress = SILENT,
+    start: Refiner | None = None,
 ) -> CalibrationMap | None:
     """Fit the calibration map on out-of-fold predictions for the training requests.
 
-    Only requests whose duration is known take part. With ``duration: budget_free`` there is no
-    map (None): the longest durations are censored, so that the known ones are biased short and a
-    map fitted on them would undo what the likelihood got right.
+    ``start`` is what the refiner was trained from. Only requests whose duration is known take
+    part. With ``duration: budget_free`` there is no map (None): the longest durations are
+    censored, so that the known ones are biased short and a map fitted on them would undo what the
+    likelihood got right.
     """
     if settings.duration == "budget_free":
         return None
     known = (examples.durations > 0) & examples.finished
-    means = out_of_fold_means(examples, settings, seed, progress)
+    means = out_of_fold_means(examples, settings, seed, progress, start)
     return fit_calibration(means[known], examples.durations[known])
 
 
@@ -171,6 +227,9 @@ def expected_remaining(
 
 @dataclass(frozen=True)
 class _Data:
+    """What is trained on; ``population`` are logits that are not trained, ``[K]`` for all members
+    alike or ``[members, 1, K]``."""
+
     inputs: Tensor
     durations: Tensor
     events: Tensor
@@ -204,10 +263,12 @@ def _train(
     generators: list[torch.Generator],
     settings: RefinerSettings,
     progress: Progress,
+    started: bool,
 ) -> None:
     """Train all members in place; each ends with the weights of its best epoch.
 
-    ``held_out`` is bool ``[members, n]``. A member that ran out of patience keeps computing, which
+    ``held_out`` is bool ``[members, n]``; with ``started``, the weights that are there count as
+    those of an epoch. A member that ran out of patience keeps computing, which
     cannot change its best weights, until all have stopped. Raises TrainingError when a member
     never had a finite held-out loss.
     """
@@ -220,6 +281,8 @@ def _train(
         fused=True,
     )
     best = torch.full((network.members,), torch.inf)
+    if started:
+        best = _held_out_loss(network, data, stop_rows, stop_weights)
     best_weights = [p.detach().clone() for p in network.parameters()]
     stale = torch.zeros(network.members, dtype=torch.int64)
     with progress.task("training refiner", settings.epochs) as advance:

@@ -53,7 +53,7 @@ def test_tokens_order_requests_that_sizes_cannot(folder: Path, extended: Evaluat
 
 def test_the_loaded_bundle_predicts_and_is_verified(folder: Path, extended: Evaluation) -> None:
     bundle = PredictorBundle.load(folder / "bundle")
-    assert bundle.config.format_version == "1.2"
+    assert bundle.config.format_version == "1.3"
     assert bundle.config.admission.features[3:] == ("token_counts_1024",)
     assert bundle.admission.features == "extended"
     assert bundle.verify() == []
