@@ -53,3 +53,11 @@ class ResultsError(DwiseError):
 
 class SimulationError(DwiseError):
     """A simulation is asked for that makes no sense, or its trace file is wrong."""
+
+
+class BaselineError(DwiseError):
+    """A learned baseline cannot be trained, loaded or used."""
+
+
+class ExperimentError(DwiseError):
+    """An experiment is asked for that does not exist or cannot be run, or its folder is wrong."""
