@@ -45,8 +45,7 @@ class RoundScheduler:
         never become resident. Events before that one have then been taken in, it and those after
         it not.
         """
-        states, changed, priority = self._states, self.former.changed, self.policy.priority
-        running = Residency.RUNNING
+        states, running = self._states, Residency.RUNNING
         for event in events:
             state = states.get(event.request_id)
             if state is None:
@@ -60,11 +59,14 @@ class RoundScheduler:
                     self._note_zero(state)
                 state.rounds += 1
                 state.mid_block = not event.block_done
-            elif isinstance(event, PromptBlockProcessed):
+                continue  # the former asks for keys of running requests when it plans
+            if isinstance(event, PromptBlockProcessed):
                 if not state.prefill_left or state.residency is not running:
                     raise ValueError(f"request {event.request_id!r} has no prompt block to do")
                 state.prefill_left -= 1
                 self.clock.prompt_blocks += 1
+                if not state.prefill_left:
+                    self.former.prompt_done(state)
             elif isinstance(event, Estimated):
                 _check(event.request_id, "estimate", event.remaining)
                 if event.residual is not None:
@@ -75,24 +77,19 @@ class RoundScheduler:
                 state.residual = event.residual
                 self.counters.estimates += 1
                 self._set_deadline(state)
+                self.former.changed(state, self._key(state))
             elif isinstance(event, Finished):
                 self.former.finished(state)
                 del states[event.request_id]
-                continue
             else:
                 raise ValueError(f"request {event.request_id!r} arrived twice")
-            if state.overdue:
-                changed(state, state.key)
-                continue
-            key = 0, priority(state, self.clock), state.arrival_s, state.request_id
-            changed(state, key)
 
     def plan(self, now: float) -> Plan:
         """Decide the next round; ``now`` is not used, so that all ranks decide alike."""
         self._mark_overdue()
         if self.policy.time_dependent:
             self.former.rekey(self._key)
-        plan = self.former.plan(self.counters)
+        plan = self.former.plan(self._key, self.counters)
         if plan.run:
             self.clock.round += 1
             self.counters.rounds += 1

@@ -34,8 +34,9 @@ class Counters:
 class BatchFormer(Protocol):
     """Keeps waiting requests and residents in the order of their keys, and forms each round.
 
-    ``state.key`` is the key under which the former holds a request; it changes only through
-    :meth:`changed` and :meth:`rekey`.
+    ``state.key`` is the key under which the former holds a request that waits or is paused; it
+    changes only through :meth:`changed` and :meth:`rekey`. Nearly all running requests have a new
+    key in every round: these are asked for where a plan needs them.
     """
 
     limits: ResidencyLimits
@@ -46,7 +47,11 @@ class BatchFormer(Protocol):
         ...
 
     def changed(self, state: RequestState, key: Key) -> None:
-        """Give a request a new key; its prompt may also have come to its end."""
+        """Give a request a new key."""
+        ...
+
+    def prompt_done(self, state: RequestState) -> None:
+        """The last prompt block of a running request was processed."""
         ...
 
     def finished(self, state: RequestState) -> None:
@@ -54,9 +59,9 @@ class BatchFormer(Protocol):
         ...
 
     def rekey(self, key_of: Callable[[RequestState], Key]) -> None:
-        """Give every request whose order matters for the next plan a new key."""
+        """Give every waiting or paused request whose order matters for the next plan a new key."""
         ...
 
-    def plan(self, counters: Counters) -> Plan:
-        """Form the next round."""
+    def plan(self, key_of: Callable[[RequestState], Key], counters: Counters) -> Plan:
+        """Form the next round; ``key_of`` gives the keys of running requests."""
         ...

@@ -43,15 +43,17 @@ class PrefillFirst:
         self._waiting.put(state)
 
     def changed(self, state: RequestState, key: Key) -> None:
-        """Note a new key and the end of a prompt."""
-        if state.residency is Residency.WAITING:
+        """Note a new key."""
+        waiting = state.residency is Residency.WAITING
+        if waiting:
             self._waiting.take(state)
-            state.key = key
-            self._waiting.put(state)
-            return
-        if state.prefill_left == 0 and state.request_id in self._prefilling:
-            self._denoising[state.request_id] = self._prefilling.pop(state.request_id)
         state.key = key
+        if waiting:
+            self._waiting.put(state)
+
+    def prompt_done(self, state: RequestState) -> None:
+        """From now on the request denoises."""
+        self._denoising[state.request_id] = self._prefilling.pop(state.request_id)
 
     def finished(self, state: RequestState) -> None:
         """Forget a request."""
@@ -67,7 +69,7 @@ class PrefillFirst:
         if self._free_places() > 0:
             self._waiting.rekey(key_of)
 
-    def plan(self, counters: Counters) -> Plan:
+    def plan(self, key_of: Callable[[RequestState], Key], counters: Counters) -> Plan:
         """Fill free places from the head of the queue, then run one phase."""
         admit = []
         for _ in range(min(self._free_places(), len(self._waiting))):
@@ -82,9 +84,9 @@ class PrefillFirst:
             admit.append(state.request_id)
         phase = self._prefilling or self._denoising
         if self.held_rows and phase is self._denoising:
-            run = self._with_free_rows()
+            run = self._with_free_rows(key_of)
         else:
-            run = self._first(phase)
+            run = self._first(phase, key_of)
         pause = left_out(self._ran, run, (self._prefilling, self._denoising))
         # Whoever merely waits for the other phase is not displaced.
         counters.preemptions += sum(request_id in phase for request_id in pause)
@@ -94,13 +96,15 @@ class PrefillFirst:
     def _free_places(self) -> int:
         return self.limits.cap - len(self._prefilling) - len(self._denoising)
 
-    def _first(self, residents: dict[str, RequestState]) -> tuple[str, ...]:
+    def _first(
+        self, residents: dict[str, RequestState], key_of: Callable[[RequestState], Key]
+    ) -> tuple[str, ...]:
         slots = self.limits.slots
         if len(residents) <= slots:
             return tuple(residents)
-        return tuple([key[3] for key in nsmallest(slots, [s.key for s in residents.values()])])
+        return tuple([key[3] for key in nsmallest(slots, map(key_of, residents.values()))])
 
-    def _with_free_rows(self) -> tuple[str, ...]:
+    def _with_free_rows(self, key_of: Callable[[RequestState], Key]) -> tuple[str, ...]:
         started: dict[str, RequestState] = {}
         incoming: list[str] = []
         held = 0
@@ -110,7 +114,7 @@ class PrefillFirst:
                 started[request_id] = state
             else:
                 incoming.append(request_id)
-        run = self._first(started)
+        run = self._first(started, key_of)
         places = min(self.limits.slots, self.limits.cap - held) - len(run)
         return run + tuple(incoming[: max(places, 0)])
 

@@ -70,6 +70,9 @@ class Ranked:
         state.key = key
         queue.put(state)
 
+    def prompt_done(self, state: RequestState) -> None:
+        """Nothing changes: phases share rounds, or are told apart when one is formed."""
+
     def finished(self, state: RequestState) -> None:
         """Forget a request and free its reservation."""
         if state.residency is Residency.WAITING:
@@ -85,13 +88,11 @@ class Ranked:
         """Sort everything anew."""
         self._waiting.rekey(key_of)
         self._paused.rekey(key_of)
-        for state in self._running.values():
-            state.key = key_of(state)
 
-    def plan(self, counters: Counters) -> Plan:
+    def plan(self, key_of: Callable[[RequestState], Key], counters: Counters) -> Plan:
         """Lines 2 to 9 of Algorithm 1."""
         slots, paused = self.limits.slots, self._paused
-        ranked = [state.key for state in self._running.values()]
+        ranked = [key_of(state) for state in self._running.values()]
         if self.hysteresis:
             ranked = [self._incumbent(key) for key in ranked]
         ranked.sort()
@@ -108,6 +109,7 @@ class Ranked:
         for key in ranked[slots:]:
             state = self._running.pop(key[3])
             state.residency = Residency.PAUSED
+            state.key = key_of(state)
             paused.put(state)
             if key[3] not in admit:  # with lean, requests may be admitted for later rounds
                 left.append(key[3])

@@ -68,6 +68,8 @@ class Dwise(Policy):
     def priority(self, state: RequestState, clock: Clock) -> float:
         """Remaining work: rounds, or ms with ``unit="time"``."""
         rounds_left = self.rounds_left(state)
+        if self.unit == "rounds" and not self.probe:
+            return state.prefill_left + rounds_left
         prefill, per_round = float(state.prefill_left), 1.0
         if self.cost is not None and self.unit == "time":
             prefill = self._prefill_ms(self.cost, state)
