@@ -18,11 +18,14 @@ import pyarrow.parquet as pq
 
 from dwise_predict.bundle import Metrics, PredictorBundle
 from dwise_predict.bundle.store import can_hold_bundle
+from dwise_predict.engines.sglang_engine.fleet import HERE, Fleet
 from dwise_predict.errors import RunError, WorkloadError
 from dwise_predict.evaluation.outcomes import Outcomes, outcomes
 from dwise_predict.evaluation.report import write_report
+from dwise_predict.evaluation.stability import Stability
 from dwise_predict.files import locked, make_folder, write_bytes, write_text
 from dwise_predict.profile import read_profile
+from dwise_predict.profile.records import RUN_FILE
 from dwise_predict.profile_repo import copy_profile
 from dwise_predict.profiling import profile_workload
 from dwise_predict.progress import SILENT, Progress
@@ -32,6 +35,12 @@ from dwise_predict.recipe import (
     dump_recipe,
     load_recipe,
     recipe_differences,
+)
+from dwise_predict.repeats import (
+    record_stability,
+    repeats_missing,
+    serve_repeats,
+    stability_of,
 )
 from dwise_predict.run_folder import RunFolder
 from dwise_predict.tables import evaluation_rows
@@ -48,6 +57,7 @@ class RunResult:
     folder: RunFolder
     metrics: Metrics
     outcomes: Outcomes
+    stability: Stability | None
 
 
 def run_training(
@@ -56,10 +66,12 @@ def run_training(
     resume: bool = False,
     progress: Progress = SILENT,
     command: str = "",
+    fleet: Fleet = HERE,
 ) -> RunResult:
     """Profile, train, evaluate and report into ``out_dir``; finished stages are kept on resume.
 
-    ``command`` is recorded in the bundle's provenance. Raises a DwiseError naming what to do when
+    ``command`` is recorded in the bundle's provenance; ``fleet`` are running servers to profile
+    with. Raises a DwiseError naming what to do when
     the folder belongs to something else, or the workload cannot train and evaluate predictors.
     """
     folder = RunFolder(out_dir)
@@ -68,7 +80,7 @@ def run_training(
     _check_trainable(requests, recipe)
     with _opened(folder, recipe, requests):
         _check_bundle_place(folder)
-        _profile(requests, recipe, folder, progress)
+        _profiles(requests, recipe, folder, progress, fleet)
         if not folder.trained:
             _train(folder, recipe.predictors, recipe.seed, progress, command)
         if not folder.report.is_file():
@@ -98,22 +110,39 @@ def run_training_from_profile(
     _make_place(folder)
     busy = RunError(f"another process is writing {folder.path}; choose another --out")
     with locked(folder.path, busy):
-        copy_profile(source, folder.profile)
+        _copy(source, folder)
         seed = run.seed if seed is None else seed
         _train(folder, settings, seed, progress, command, profile_repo)
         _report(folder, progress)
         return _result(folder)
 
 
+def _copy(source: Path, folder: RunFolder) -> None:
+    """Copy a profile and, where it lies in a run folder, its repeats."""
+    copy_profile(source, folder.profile)
+    run = RunFolder(source.parent)
+    if source != run.profile:
+        return
+    for number, repeat in enumerate(run.repeats, start=2):
+        copy_profile(repeat, folder.repeat(number))
+    if (run.mixed / RUN_FILE).is_file():
+        copy_profile(run.mixed, folder.mixed)
+    record_stability(folder)
+
+
 def run_profiling(
-    recipe: Recipe, out_dir: Path, resume: bool = False, progress: Progress = SILENT
+    recipe: Recipe,
+    out_dir: Path,
+    resume: bool = False,
+    progress: Progress = SILENT,
+    fleet: Fleet = HERE,
 ) -> RunFolder:
     """The first stages of :func:`run_training` alone, which can later continue in ``out_dir``."""
     folder = RunFolder(out_dir)
     _refuse_started(folder, resume)
     requests = _workload(folder, recipe, progress)
     with _opened(folder, recipe, requests):
-        _profile(requests, recipe, folder, progress)
+        _profiles(requests, recipe, folder, progress, fleet)
         read_profile(folder.profile)  # one finished earlier may have been damaged since
     return folder
 
@@ -226,13 +255,23 @@ def _check_trainable(requests: Sequence[Request], recipe: Recipe) -> None:
         )
 
 
-def _profile(
-    requests: Sequence[Request], recipe: Recipe, folder: RunFolder, progress: Progress
+def _profiles(
+    requests: Sequence[Request],
+    recipe: Recipe,
+    folder: RunFolder,
+    progress: Progress,
+    fleet: Fleet,
 ) -> None:
-    if folder.profiled:
-        return
-    folder.predictions.unlink(missing_ok=True)  # of a profile that is no more
-    profile_workload(requests, recipe, folder.profile, progress)
+    """Serve the profile and its repeats, and compare them."""
+    if not folder.profiled:
+        folder.predictions.unlink(missing_ok=True)  # of a profile that is no more
+        profile_workload(requests, recipe, folder.profile, progress, fleet=fleet)
+    if repeats_missing(recipe, folder):
+        folder.report.unlink(missing_ok=True)
+        if recipe.predictors.labels == "median":
+            folder.predictions.unlink(missing_ok=True)
+        serve_repeats(requests, recipe, folder, progress, fleet)
+    record_stability(folder)
 
 
 def _check_bundle_place(folder: RunFolder) -> None:
@@ -269,6 +308,7 @@ def _train(
         command=command,
         seconds_profile=_serving_seconds(folder),
         profile_repo=profile_repo,
+        repeats=folder.repeats,
     )
     sink = pa.BufferOutputStream()
     pq.write_table(evaluation.predictions, sink)
@@ -287,4 +327,5 @@ def _result(folder: RunFolder) -> RunResult:
         folder=folder,
         metrics=PredictorBundle.load(folder.bundle).metrics,
         outcomes=outcomes(evaluation_rows(requests)),
+        stability=stability_of(folder),
     )

@@ -28,6 +28,28 @@ class RunFolder:
         """The profile folder."""
         return self.path / "profile"
 
+    def repeat(self, number: int) -> Path:
+        """The profile folder of a further serving of the same requests; ``number`` from 2."""
+        return self.path / "repeats" / str(number)
+
+    @property
+    def repeats(self) -> list[Path]:
+        """Finished profiles of further servings, in their order."""
+        found = []
+        while (self.repeat(len(found) + 2) / "run.json").is_file():
+            found.append(self.repeat(len(found) + 2))
+        return found
+
+    @property
+    def mixed(self) -> Path:
+        """The profile folder of the same requests under mixed batching."""
+        return self.path / "mixed"
+
+    @property
+    def stability(self) -> Path:
+        """How far these profiles agree (JSON); only where there are several."""
+        return self.path / "stability.json"
+
     @property
     def predictions(self) -> Path:
         """True and predicted rounds of the evaluation requests (parquet)."""
@@ -71,4 +93,6 @@ class RunFolder:
 def is_made_again(folder: Path) -> bool:
     """Whether ``folder`` is the profile or bundle of a run, which ``--resume`` makes again."""
     run = RunFolder(folder.parent)
-    return folder in (run.profile, run.bundle) and run.is_run
+    if folder.parent.name == "repeats":
+        return folder.name.isdecimal() and RunFolder(run.path.parent).is_run
+    return folder in (run.profile, run.mixed, run.bundle) and run.is_run

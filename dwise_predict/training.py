@@ -11,6 +11,7 @@ import json
 import platform
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import metadata
@@ -23,7 +24,7 @@ import dwise_predict
 from dwise_predict.bundle.bundle import PredictorBundle
 from dwise_predict.bundle.metrics import Metrics
 from dwise_predict.bundle.privacy import public_command
-from dwise_predict.bundle.schema import Provenance, Seconds
+from dwise_predict.bundle.schema import Parent, Provenance, Seconds
 from dwise_predict.evaluation.metrics import rank_metrics, rounds_summary, survival_metrics
 from dwise_predict.evaluation.predictors import Predictors, fit_predictors, hold_out, predict
 from dwise_predict.predictors.errors import TrainingError
@@ -33,7 +34,8 @@ from dwise_predict.predictors.fitting import (
     check_trainable,
     fit_refiner_calibration,
 )
-from dwise_predict.profile import Profile, read_profile, token_bins_of
+from dwise_predict.profile import Profile, RunInfo, read_profile, token_bins_of
+from dwise_predict.profile.median import median_profile
 from dwise_predict.progress import SILENT, Progress
 from dwise_predict.recipe import PredictorSettings
 
@@ -67,6 +69,7 @@ def train_bundle(
     command: str = "",
     seconds_profile: float | None = None,
     profile_repo: str | None = None,
+    repeats: Sequence[Path] = (),
 ) -> Evaluation:
     """Train both predictors on a profile, evaluate them on its unseen prompts, write a bundle.
 
@@ -79,16 +82,16 @@ def train_bundle(
         command: recorded in provenance.json, without local paths, host and user name.
         seconds_profile: recorded there too; None when unknown.
         profile_repo: recorded there too: ``ORG/NAME@commit`` of a profile from the Hub.
+        repeats: finished profiles of the same requests, read with ``settings.labels=median``.
 
     Raises:
-        ProfileError: the profile is unfinished or damaged.
+        ProfileError: a profile is unfinished or damaged.
         TrainingError: the profile cannot train or evaluate predictors.
         BundleError: the bundle cannot be written.
     """
     profile = read_profile(profile_dir)
     examples = examples_from_profile(profile)
-    split = np.array(profile.requests["split"].to_pylist(), dtype=object)
-    train, evaluation = _sides(examples, split, settings)
+    train, evaluation = sides(profile, settings, repeats)
     ranked = evaluation.take(evaluation.finished)
 
     started = time.monotonic()
@@ -110,12 +113,13 @@ def train_bundle(
     )
     evaluated = time.monotonic()
 
-    provenance = _provenance(
+    provenance = provenance_of(
         profile,
         seed,
         command,
         Seconds(profile=seconds_profile, train=trained - started, evaluate=evaluated - trained),
         profile_repo,
+        repeats=1 + len(repeats) if settings.labels == "median" else 1,
     )
     PredictorBundle.create(
         fingerprint=profile.run.fingerprint,
@@ -126,7 +130,7 @@ def train_bundle(
         metrics=metrics,
         provenance=provenance,
     ).save(out_dir)
-    return Evaluation(metrics, _predictions(profile, examples, predictors))
+    return Evaluation(metrics, predictions_table(profile, examples, predictors))
 
 
 def examples_from_profile(profile: Profile) -> Examples:
@@ -150,18 +154,34 @@ def examples_from_profile(profile: Profile) -> Examples:
     )
 
 
-def _sides(
-    examples: Examples,
-    split: np.ndarray[tuple[int, ...], np.dtype[np.object_]],
-    settings: PredictorSettings,
+def sides(
+    profile: Profile, settings: PredictorSettings, repeats: Sequence[Path] = ()
 ) -> tuple[Examples, Examples]:
-    """Training and evaluation requests, checked to be enough and disjoint in prompts."""
+    """Training and evaluation requests, checked to be enough and disjoint in prompts.
+
+    With ``settings.labels=median`` training requests are the median ones of the profile and its
+    ``repeats``; evaluation requests always are the profile's, because a request is served once.
+
+    Raises:
+        ProfileError: a repeat is damaged or of other requests.
+        TrainingError: the profile cannot train or evaluate predictors.
+    """
+    split = np.array(profile.requests["split"].to_pylist(), dtype=object)
     unknown = int((~np.isin(split, ["train", "eval"])).sum())
     if unknown:
         raise TrainingError(
             f"{unknown} of {len(split)} profiled requests belong neither to the train nor to the "
             "eval split; profile the workload with a split (dwise train assigns one)"
         )
+    examples = labelled = examples_from_profile(profile)
+    if settings.labels == "median":
+        if not repeats:
+            raise TrainingError(
+                "predictors.labels=median takes the median of several profiles, but there is one "
+                "only: profile with --repeats 3, or leave predictors.labels at first"
+            )
+        others = [read_profile(folder) for folder in repeats]
+        labelled = examples_from_profile(median_profile(profile, others))
     lacks_tokens = any(bins is None for bins in examples.token_bins)
     if settings.admission.features == "extended" and lacks_tokens:
         raise TrainingError(
@@ -170,7 +190,7 @@ def _sides(
             "published without prompts. Profile again, or train with "
             "predictors.admission.features=sizes"
         )
-    train, evaluation = examples.take(split == "train"), examples.take(split == "eval")
+    train, evaluation = labelled.take(split == "train"), examples.take(split == "eval")
     if not evaluation.finished.any():
         raise TrainingError(
             "the profile has no finished evaluation request, so nothing could be said about the "
@@ -192,7 +212,8 @@ def _fit(train: Examples, settings: PredictorSettings, seed: int, progress: Prog
     return Predictors(predictors.admission, predictors.refiner.calibrated(calibration))
 
 
-def _predictions(profile: Profile, examples: Examples, predictors: Predictors) -> pa.Table:
+def predictions_table(profile: Profile, examples: Examples, predictors: Predictors) -> pa.Table:
+    """What :class:`Evaluation` says of ``predictions``."""
     predicted = predict(predictors, examples)
     table = profile.requests.select(["request_id", "category", "split", "rounds"])
     for name in ("admission", "refined_raw", "refined"):
@@ -200,11 +221,22 @@ def _predictions(profile: Profile, examples: Examples, predictors: Predictors) -
     return table
 
 
-def _provenance(
-    profile: Profile, seed: int, command: str, seconds: Seconds, profile_repo: str | None
+def profile_sha256(run: RunInfo) -> str:
+    """What identifies a profile in a bundle's provenance."""
+    return hashlib.sha256(json.dumps(run.files, sort_keys=True).encode()).hexdigest()
+
+
+def provenance_of(
+    profile: Profile,
+    seed: int,
+    command: str,
+    seconds: Seconds,
+    profile_repo: str | None,
+    repeats: int = 1,
+    parent: Parent | None = None,
 ) -> Provenance:
+    """The record of a training that ends now."""
     run = profile.run
-    files = json.dumps(run.files, sort_keys=True)
     return Provenance(
         command=public_command(command),
         created_at=datetime.now(timezone.utc),
@@ -213,11 +245,13 @@ def _provenance(
         platform=f"{platform.system()} {platform.machine()}",
         packages={name: metadata.version(name) for name in _PACKAGES},
         git_revision=_git_revision(),
-        profile_sha256=hashlib.sha256(files.encode()).hexdigest(),
+        profile_sha256=profile_sha256(run),
         profile_repo=profile_repo,
         workload=run.workload.name,
         workload_sha256=run.workload.sha256,
         datasets=tuple(sorted(set(profile.requests["dataset"].to_pylist()))),
+        repeats=repeats,
+        parent=parent,
         seconds=seconds,
     )
 

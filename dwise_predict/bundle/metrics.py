@@ -25,6 +25,7 @@ class CategoryRank(_Metrics):
 
     n: int = Field(description="Its evaluation requests that were served to their end.")
     spearman: float | None = Field(description="Rank correlation inside it; None: undefined.")
+    median_ratio: float = Field(description="Median of predicted / actual inside it.")
 
 
 class RankMetrics(_Metrics):

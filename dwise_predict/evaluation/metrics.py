@@ -51,10 +51,18 @@ def rank_metrics(predicted: NDArray[np.float64], ranked: Examples) -> RankMetric
         median_ratio=median_ratio(predicted, ranked.rounds),
         mae=mean_absolute_error(predicted, ranked.rounds),
         by_category={
-            name: CategoryRank(n=int((ranked.category == name).sum()), spearman=value)
+            name: _category_rank(predicted, ranked, name, value)
             for name, value in within.by_category.items()
         },
     )
+
+
+def _category_rank(
+    predicted: NDArray[np.float64], ranked: Examples, name: str, rank: float | None
+) -> CategoryRank:
+    inside = ranked.category == name
+    ratio = median_ratio(predicted[inside], ranked.rounds[inside])
+    return CategoryRank(n=int(inside.sum()), spearman=rank, median_ratio=ratio)
 
 
 def survival_metrics(refiner: Refiner, evaluation: Examples, duration: Duration) -> SurvivalMetrics:

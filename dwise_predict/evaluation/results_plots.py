@@ -20,11 +20,11 @@ from dwise_predict.simulation.timeline import IDLE, PROMPT, Timeline
 Floats = npt.NDArray[np.float64]
 
 _PROMPT, _DENOISING, _IDLE = "#d97706", "#2f7fd6", "#eceff3"
-# Told apart with any colour vision (Okabe and Ito); more runs than colours repeat them dashed.
-_COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+"""Told apart with any colour vision (Okabe and Ito); more runs than colours repeat them dashed."""
 _CURVE_POINTS = 1000
 _LETTERS = "ABCDEFGHIJKL"
-_STYLE: Any = {
+STYLE: Any = {
     "text.parse_math": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "dwise",
@@ -40,6 +40,7 @@ _STYLE: Any = {
     "legend.frameon": False,
     "figure.constrained_layout.use": True,
 }
+"""Of every picture that is a file of its own."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def panel(label: str, timeline: Timeline, slots: int, start: int, width: int) ->
 
 def latency_cdf(runs: Sequence[tuple[str, Floats]]) -> bytes:
     """Share of requests finished within a latency, one curve per label and latencies [n] in s."""
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 4.2))
         axes = figure.subplots()
         for place, (label, seconds) in enumerate(runs):
@@ -84,25 +85,25 @@ def latency_cdf(runs: Sequence[tuple[str, Floats]]) -> bytes:
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_ylabel("share of requests")
         axes.legend(loc="upper left")
-        return _svg(figure)
+        return svg_file(figure)
 
 
 def latency_bars(runs: Sequence[tuple[str, float, float]]) -> bytes:
     """Median and 99th percentile of latency in s, one pair of bars per label."""
     labels = [label for label, _, _ in runs]
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 1.2 + 0.42 * len(runs)))
         panels = figure.subplots(1, 2, sharey=True)
         medians, tails = [p50 for _, p50, _ in runs], [p99 for _, _, p99 in runs]
         for axes, title, values in zip(panels, ("p50", "p99"), (medians, tails), strict=True):
-            colours = [_COLOURS[place % len(_COLOURS)] for place in range(len(runs))]
+            colours = [COLOURS[place % len(COLOURS)] for place in range(len(runs))]
             bars = axes.barh(range(len(runs)), values, color=colours, height=0.62)
             axes.bar_label(bars, [f"{value:.3g}" for value in values], padding=3, fontsize=9)
             axes.set(title=f"{title} latency (s)", xlim=(0, 1.18 * max(values)))
             axes.grid(axis="y", visible=False)
         panels[0].set_yticks(range(len(runs)), labels)
         panels[0].invert_yaxis()
-        return _svg(figure)
+        return svg_file(figure)
 
 
 def round_timeline(panels: Sequence[Panel]) -> bytes:
@@ -112,7 +113,7 @@ def round_timeline(panels: Sequence[Panel]) -> bytes:
     """
     colours = ListedColormap([_IDLE, _PROMPT, _DENOISING])
     rows = sum(min(max(p.state.shape[0] / 14, 1.1), 3.2) + 0.62 for p in panels)
-    with matplotlib.rc_context({**_STYLE, "axes.grid": False}):
+    with matplotlib.rc_context({**STYLE, "axes.grid": False}):
         figure = Figure(figsize=(9.2, rows + 0.3))
         grid = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
         for axes, shown in zip(grid, panels, strict=True):
@@ -137,7 +138,7 @@ def round_timeline(panels: Sequence[Panel]) -> bytes:
             loc="outside upper right",
             ncols=len(keys),
         )
-        return _svg(figure)
+        return svg_file(figure)
 
 
 def _stretches(held: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
@@ -158,11 +159,11 @@ def _title(shown: Panel) -> str:
 
 
 def _line(place: int) -> dict[str, Any]:
-    style = "-" if place < len(_COLOURS) else "--"
-    return {"color": _COLOURS[place % len(_COLOURS)], "linestyle": style}
+    style = "-" if place < len(COLOURS) else "--"
+    return {"color": COLOURS[place % len(COLOURS)], "linestyle": style}
 
 
-def _svg(figure: Figure) -> bytes:
+def svg_file(figure: Figure) -> bytes:
     """The figure as an SVG file, the same for the same data."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", facecolor="white", metadata={"Date": None})
