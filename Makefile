@@ -13,7 +13,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: help setup setup-dev demo test lint fmt docs docs-serve figures soak-kill measure-admission test-sglang soak-sglang sglang-wheels clean
+.PHONY: help setup setup-dev demo test lint fmt docs docs-serve figures soak-kill measure-admission test-sglang tokens-sglang soak-sglang sglang-wheels clean
 
 help:
 	@sed -n '1,3s/^# //p' Makefile
@@ -24,6 +24,7 @@ help:
 	@echo 'make soak-kill  ten SIGKILLs in a default-size run, then a comparison'
 	@echo 'make measure-admission  both sets of admission features over ten seeds of the tiny model'
 	@echo 'make test-sglang  the SGLang plugin on the real engine (CPU); SGLANG=0.5.23 for the newest'
+	@echo 'make tokens-sglang  same tokens with the plugin on and off, in all 48 combinations'
 	@echo 'make soak-sglang  2,000 requests with aborts and odd prompts, without and with prefix cache'
 
 setup: $(VENV)/.ready-train
@@ -117,6 +118,10 @@ sglang-wheels: .sglang-wheels/.ready
 
 test-sglang: $(SGLANG_VENV)/.ready .sglang-wheels/.ready
 	$(SGLANG_VENV)/bin/python -m pytest tests/unit/sglang tests/e2e/sglang
+
+# Same tokens with the plugin on and off: models x algorithms x block sizes x prefix cache.
+tokens-sglang: $(SGLANG_VENV)/.ready
+	WHOLE_PRODUCT=1 $(SGLANG_VENV)/bin/python -m pytest tests/e2e/sglang/test_scheduling.py -k tokens
 
 # Aborts in every state, priorities, odd prompts and KV pressure, without and with prefix cache.
 soak-sglang: $(SGLANG_VENV)/.ready

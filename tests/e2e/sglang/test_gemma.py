@@ -5,8 +5,9 @@ import base64
 import numpy as np
 import pytest
 
+from dwise_predict.assembly import assemble_profile
 from dwise_predict.recipe import PredictorSettings, RefinerSettings
-from dwise_predict.recording import assemble_profile, recorded_requests
+from dwise_predict.recording import recorded_requests
 from dwise_predict.training import train_bundle
 from dwise_predict.workload.schema import Message, Request
 from tests.e2e.sglang import environment

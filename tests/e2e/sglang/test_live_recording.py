@@ -6,15 +6,11 @@ import logging
 import numpy as np
 import pytest
 
+from dwise_predict.assembly import assemble_profile
 from dwise_predict.errors import ProfileError
 from dwise_predict.predictors.features import token_bins
 from dwise_predict.profile import read_profile
-from dwise_predict.recording import (
-    assemble_profile,
-    read_recording,
-    read_records,
-    recorded_requests,
-)
+from dwise_predict.recording import read_recording, read_records, recorded_requests
 from dwise_predict.scheduling import fcfs_scheduler
 from dwise_predict.sglang.recorder import in_sample
 from tests.e2e.sglang.inprocess import Setting

@@ -6,11 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from dwise_predict.assembly import assemble_profile
 from dwise_predict.errors import ProfileError
 from dwise_predict.predictors.features import token_bins
 from dwise_predict.profile import read_profile
 from dwise_predict.recipe import PredictorSettings, RefinerSettings
-from dwise_predict.recording import assemble_profile, recorded_requests
+from dwise_predict.recording import recorded_requests
 from dwise_predict.scheduling import fcfs_scheduler
 from dwise_predict.training import train_bundle
 from tests.e2e.sglang.inprocess import Setting

@@ -1,13 +1,44 @@
 """Scheduling mode on the real engine: what is served does not depend on the order of serving."""
 
+import itertools
+import os
+from dataclasses import replace
+
 import pytest
 
+from tests.e2e.sglang import environment
 from tests.e2e.sglang.checkpoints import EOS, write_checkpoint
 from tests.e2e.sglang.inprocess import Setting
 from tests.e2e.sglang.workloads import TINY, random_requests
 
-LOW = ("LowConfidence", {"threshold": 0.9})
-JOINT = ("JointThreshold", {"threshold": 0.5, "edit_threshold": 0.2, "max_post_edit_steps": 4})
+LOW, JOINT = "LowConfidence", "JointThreshold"
+ALGORITHMS = {
+    LOW: {"threshold": 0.9},
+    JOINT: {"threshold": 0.5, "edit_threshold": 0.2, "max_post_edit_steps": 4},
+}
+MODELS = ("tiny", "sdar", "sdar_moe", "llada2")
+BLOCK_SIZES = (4, 16, 32)
+# The usual pairs: each model with both algorithms, with and without prefix cache.
+SUBSET = (
+    ("tiny", LOW, 16, False),
+    ("tiny", JOINT, 16, True),
+    ("tiny", LOW, 4, False),
+    ("sdar", LOW, 4, True),
+    ("sdar", JOINT, 4, False),
+    ("sdar", LOW, 32, False),
+    ("sdar_moe", LOW, 4, False),
+    ("sdar_moe", JOINT, 16, True),
+    ("llada2", LOW, 32, True),
+    ("llada2", JOINT, 32, False),
+    ("llada2", LOW, 16, True),
+)
+
+
+def cases():
+    """The subset, or with ``WHOLE_PRODUCT=1`` (make tokens-sglang) the whole product."""
+    if os.environ.get("WHOLE_PRODUCT") == "1":
+        return list(itertools.product(MODELS, ALGORITHMS, BLOCK_SIZES, (False, True)))
+    return SUBSET
 
 
 @pytest.fixture(scope="module")
@@ -34,30 +65,15 @@ def serve(sglang, queue):
     return [sglang.output(request.request_id) for request in queue], rounds, wasteful
 
 
-@pytest.mark.parametrize(
-    ("model", "algorithm", "block_size", "radix"),
-    [
-        ("tiny", LOW, 16, False),
-        ("tiny", JOINT, 16, True),
-        ("sdar", LOW, 4, True),
-        ("sdar", JOINT, 4, False),
-        ("sdar", LOW, 32, False),
-        ("sdar_moe", LOW, 4, False),
-        ("sdar_moe", JOINT, 16, True),
-        ("llada2", LOW, 32, True),
-        ("llada2", JOINT, 32, False),
-    ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else str(value),
-)
+@pytest.mark.parametrize(("model", "algorithm", "block_size", "radix"), cases(), ids=str)
 def test_tokens_do_not_depend_on_the_plugin(
     engine, monkeypatch, checkpoints, model, algorithm, block_size, radix
 ):
     queue = random_requests(64)
-    name, parameters = algorithm
     setting = Setting(
         checkpoints[model],
-        algorithm=name,
-        parameters=parameters,
+        algorithm=algorithm,
+        parameters=ALGORITHMS[algorithm],
         block_size=block_size,
         radix=radix,
     )
@@ -72,6 +88,36 @@ def test_tokens_do_not_depend_on_the_plugin(
     assert planned_rounds < rounds
     # Stock leaves slots empty, in its prefill rounds and for prompts shorter than a block.
     assert wasteful == 0
+
+
+def longest_wait(sglang, queue):
+    """Most rounds that a resident was left out of one after the other while a slot was free."""
+    for request in queue:
+        sglang.submit(request.request_id, request.prompt_ids, request.budget_tokens)
+    scheduler, waited, longest = sglang.scheduler, {}, 0
+    while not all(request.finished() for request in sglang.requests.values()):
+        residents = list(scheduler.dllm_manager.waiting_queue)
+        batch = sglang.step()
+        free = len(batch.reqs) < scheduler.dllm_config.max_running_requests
+        for request in residents:
+            out = free and not request.finished() and request not in batch.reqs
+            waited[request.rid] = waited.get(request.rid, 0) + 1 if out else 0
+            longest = max(longest, waited[request.rid])
+    return longest
+
+
+def test_prompts_shorter_than_a_block_are_not_starved(engine, monkeypatch, checkpoints):
+    """Stock SGLang 0.5.20 leaves them out of round after round while a slot is free."""
+    queue = [
+        replace(request, prompt_ids=request.prompt_ids[: 3 if i % 4 == 3 else None])
+        for i, request in enumerate(random_requests(64, seed=2, longest=80, budget=200))
+    ]
+    setting = Setting(checkpoints["sdar"], JOINT, ALGORITHMS[JOINT], block_size=4)
+    stock = longest_wait(engine(setting, eos_ids=(EOS,)), queue)
+    if environment.VERSION == "0.5.20":
+        assert stock > 100
+    monkeypatch.setenv("DWISE_POLICY", "fcfs")
+    assert longest_wait(engine(setting, eos_ids=(EOS,)), queue) == 0
 
 
 @pytest.mark.parametrize("radix", [False, True])
