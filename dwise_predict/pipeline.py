@@ -22,7 +22,7 @@ from dwise_predict.engines.sglang_engine.fleet import HERE, Fleet
 from dwise_predict.errors import RunError, WorkloadError
 from dwise_predict.evaluation.outcomes import Outcomes, outcomes
 from dwise_predict.evaluation.report import write_report
-from dwise_predict.evaluation.stability import Stability
+from dwise_predict.evaluation.stability import Stability, read_stability
 from dwise_predict.files import locked, make_folder, write_bytes, write_text
 from dwise_predict.profile import read_profile
 from dwise_predict.profile.records import RUN_FILE
@@ -40,7 +40,6 @@ from dwise_predict.repeats import (
     record_stability,
     repeats_missing,
     serve_repeats,
-    stability_of,
 )
 from dwise_predict.run_folder import RunFolder
 from dwise_predict.tables import evaluation_rows
@@ -327,5 +326,5 @@ def _result(folder: RunFolder) -> RunResult:
         folder=folder,
         metrics=PredictorBundle.load(folder.bundle).metrics,
         outcomes=outcomes(evaluation_rows(requests)),
-        stability=stability_of(folder),
+        stability=read_stability(folder.stability),
     )

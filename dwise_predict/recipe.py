@@ -223,6 +223,11 @@ class ProfileSettings(_Section):
         "whether rounds change.",
     )
 
+    @property
+    def servings(self) -> int:
+        """How often the workload is served."""
+        return self.repeats + self.compare_batching
+
 
 AdmissionFeatures = Literal["sizes", "extended"]
 

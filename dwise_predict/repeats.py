@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from dwise_predict.engines.sglang_engine.fleet import HERE, Fleet
-from dwise_predict.evaluation.stability import Stability, measure_stability, read_stability
+from dwise_predict.evaluation.stability import Stability, measure_stability
 from dwise_predict.files import write_bytes
 from dwise_predict.profile import Batching, read_profile
 from dwise_predict.profile.records import RUN_FILE
@@ -91,14 +91,3 @@ def record_stability(folder: RunFolder) -> Stability | None:
     if not folder.stability.is_file() or folder.stability.read_bytes() != content:
         write_bytes(folder.stability, content)
     return stability
-
-
-def stability_of(folder: RunFolder) -> Stability | None:
-    """What ``stability.json`` says; None where there is none.
-
-    Raises:
-        ProfileError: it is damaged.
-    """
-    if not folder.stability.is_file():
-        return None
-    return read_stability(folder.stability.read_bytes(), str(folder.stability))

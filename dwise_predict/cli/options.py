@@ -36,6 +36,17 @@ _CAMPAIGN_OPTIONS = [
 _RUN_OPTIONS = [
     click.option("--resume", is_flag=True, help="Continue an interrupted run."),
     click.option("--plan", is_flag=True, help="Print the resolved recipe and the stages; stop."),
+    click.option(
+        "--repeats",
+        type=click.IntRange(1, 100),
+        metavar="N",
+        help="Serve N times in differing orders and say how stable rounds are (profile.repeats).",
+    ),
+    click.option(
+        "--compare-batching",
+        is_flag=True,
+        help="Serve once more with mixed batching and compare (profile.compare_batching).",
+    ),
 ]
 
 
@@ -77,7 +88,13 @@ class RunRequest:
 
 
 def resolve(
-    model: str, workload: str | None, out: str | None, seed: int | None, overrides: tuple[str, ...]
+    model: str,
+    workload: str | None,
+    out: str | None,
+    seed: int | None,
+    overrides: tuple[str, ...],
+    repeats: int | None = None,
+    compare_batching: bool = False,
 ) -> RunRequest:
     """Turn flags into a recipe and a run folder. Raises RecipeError on anything unknown."""
     from dwise_predict.recipe import load_recipe
@@ -90,6 +107,12 @@ def resolve(
     if seed is not None:
         applied.append(f"seed={seed}")
         flags += ["--seed", str(seed)]
+    if repeats is not None:
+        applied.append(f"profile.repeats={repeats}")
+        flags += ["--repeats", str(repeats)]
+    if compare_batching:
+        applied.append("profile.compare_batching=true")
+        flags.append("--compare-batching")
     recipe = load_recipe(model, applied)
     if out is not None:
         flags += ["--out", out]

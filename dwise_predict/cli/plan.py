@@ -31,6 +31,7 @@ def describe_run(recipe: Recipe, out: Path, only_profile: bool = False) -> str:
             f"{recipe.engine.name} engine",
             folder.profile / "run.json",
         ),
+        *_repeats(recipe, folder),
         (
             "train",
             f"admission ({recipe.predictors.admission.trees} trees) and refinement "
@@ -41,11 +42,20 @@ def describe_run(recipe: Recipe, out: Path, only_profile: bool = False) -> str:
     ]
     lines = [
         f"# {name:<9} {'done ' if product.is_file() else 'to do'}  {what}"
-        for name, what, product in (stages[:2] if only_profile else stages)
+        for name, what, product in (stages[:-2] if only_profile else stages)
     ]
     if recipe.engine.name == "sglang":
         lines += ["# the campaign:", *(f"# {line}" for line in describe(recipe, train, held_out))]
     return "\n".join([dump_recipe(recipe), f"# stages in {out}:", *lines])
+
+
+def _repeats(recipe: Recipe, folder: RunFolder) -> list[tuple[str, str, Path]]:
+    """The stage in which requests are served again, where the recipe has it."""
+    settings = recipe.profile
+    again = [f"{settings.repeats - 1} more times in other orders"] if settings.repeats > 1 else []
+    if settings.compare_batching:
+        again.append("once under mixed batching")
+    return [("repeats", f"the same, {' and '.join(again)}", folder.stability)] if again else []
 
 
 def _sizes(recipe: Recipe) -> tuple[int, int]:

@@ -29,6 +29,7 @@ def profile(ctx: click.Context, /, resume: bool, plan: bool, **flags: Any) -> No
     require_ready(run, shlex.join(["dwise", "profile", *run.flags]))
     require_train_extra()
     from dwise_predict.cli.display import progress_on
+    from dwise_predict.cli.summary import print_stability
     from dwise_predict.pipeline import run_profiling
 
     try:
@@ -37,4 +38,5 @@ def profile(ctx: click.Context, /, resume: bool, plan: bool, **flags: Any) -> No
         command = shlex.join(["dwise", "profile", *run.flags])
         click.echo(f"\ninterrupted; continue with: {command} --resume", err=True)
         ctx.exit(130)
+    print_stability(folder)
     click.echo(f"profile: {folder.profile}")

@@ -12,10 +12,13 @@ from dwise_predict.bundle import Metrics, PredictorBundle
 from dwise_predict.bundle.metrics import RankMetrics
 from dwise_predict.cli.text import printable
 from dwise_predict.evaluation.facts import UNDEFINED, fingerprint_facts
+from dwise_predict.evaluation.stability import ALL, read_stability, summary_rows
 
 if TYPE_CHECKING:
     from dwise_predict.evaluation.outcomes import Outcomes
+    from dwise_predict.evaluation.stability import Stability
     from dwise_predict.pipeline import RunResult
+    from dwise_predict.run_folder import RunFolder
 
 
 _MAX_LABEL = 40
@@ -27,9 +30,18 @@ def print_summary(result: RunResult) -> None:
     console = Console(highlight=False, markup=False)
     served = result.outcomes
     console.print(_facts(f"served: {served.requests} evaluation requests", _served(served)))
+    if result.stability is not None:
+        console.print(stability_table(result.stability))
     console.print(quality_table(result.metrics))
     console.print(f"bundle  {result.folder.bundle}", soft_wrap=True)
     console.print(f"report  {result.folder.report}", soft_wrap=True)
+
+
+def print_stability(folder: RunFolder) -> None:
+    """Print how stable the labels of a run are, where that was measured."""
+    stability = read_stability(folder.stability)
+    if stability is not None:
+        Console(highlight=False, markup=False).print(stability_table(stability))
 
 
 def print_bundle(bundle: PredictorBundle) -> None:
@@ -67,6 +79,25 @@ def quality_table(metrics: Metrics, title: str = "") -> Table:
         ("refined", metrics.refined),
     ):
         table.add_row(name, *_cells(quality))
+    return table
+
+
+def stability_table(stability: Stability) -> Table:
+    """How far rounds agree between servings of the same requests."""
+    table = _table("rounds of the same requests in several servings", header=True)
+    for name in ("", "category", "requests", "identical", "Spearman", "mean difference"):
+        table.add_column(name, justify="left" if name in ("", "category") else "right")
+    for row in summary_rows(stability):
+        compared = row.compared if row.category == ALL else ""
+        pairs = f" ({row.pairs} pairs)" if compared and row.pairs > 1 else ""
+        table.add_row(
+            Text(compared + pairs),
+            Text(printable(row.category)),
+            str(row.requests),
+            UNDEFINED if row.identical is None else f"{row.identical:.1%}",
+            UNDEFINED if row.spearman is None else f"{row.spearman:.3f}",
+            UNDEFINED if row.mean_difference is None else f"{row.mean_difference:.2f}",
+        )
     return table
 
 

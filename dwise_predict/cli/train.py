@@ -40,9 +40,15 @@ def train(
 ) -> None:
     """Profile a model, train both predictors, write a bundle and a report."""
     if profile is not None:
-        for flag, given in (("resume", resume), ("plan", plan), ("workload", flags["workload"])):
+        serving = ("workload", "repeats", "compare_batching")
+        for flag, given in {
+            "resume": resume,
+            "plan": plan,
+            **{flag: flags[flag] for flag in serving},
+        }.items():
             if given:
-                raise click.UsageError(f"--{flag} does not go with --profile", ctx)
+                name = flag.replace("_", "-")
+                raise click.UsageError(f"--{name} does not go with --profile", ctx)
         from dwise_predict.cli.retrain import retrain
 
         retrain(profile, flags["model"], flags["out"], flags["seed"], flags["overrides"])

@@ -81,13 +81,13 @@ def profile_bytes(recipe: Recipe, count: int) -> float | None:
 def run_bytes(recipe: Recipe) -> float:
     """Disk that a run folder takes, shards and the finished profile side by side."""
     profile = profile_bytes(recipe, requests(recipe)) or 100e6
-    return 2 * profile + BUNDLE_BYTES + 60e6
+    return (1 + recipe.profile.servings) * profile + BUNDLE_BYTES + 60e6
 
 
 def describe(recipe: Recipe, train: int, held_out: int) -> list[str]:
     """The campaign in lines: downloads, GPU hours, disk."""
-    count = train + held_out
-    estimate = serving_hours(recipe, count)
+    count, times = train + held_out, recipe.profile.servings
+    estimate = serving_hours(recipe, count * times)
     gpus = recipe.engine.sglang.tp_size if recipe.engine.sglang else 1
     if estimate.hours is None:
         hours = f"unknown: {estimate.basis}"
@@ -97,11 +97,11 @@ def describe(recipe: Recipe, train: int, held_out: int) -> list[str]:
             f"GPU{'s' if gpus > 1 else ''}; {estimate.basis})"
         )
     weights = recipe.model.weights_gb
-    stored = profile_bytes(recipe, count)
+    stored = profile_bytes(recipe, count * times)
     return [
         f"download  weights {'unknown' if weights is None else f'{weights:g} GB'}"
         + (f", data sets {DATASETS_BYTES / 1e9:g} GB" if recipe.workload.name == "paper" else ""),
-        f"serve     {count} requests, {hours}",
+        f"serve     {count} requests{f', {times} times' if times > 1 else ''}, {hours}",
         "train     minutes on the CPU, no GPU",
         f"disk      profile {'unknown' if stored is None else f'{stored / 1e6:.0f} MB'}, "
         f"bundle and report under {BUNDLE_BYTES / 1e6:.0f} MB",

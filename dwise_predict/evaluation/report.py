@@ -18,6 +18,7 @@ from dwise_predict.errors import ReportError
 from dwise_predict.evaluation import plots
 from dwise_predict.evaluation.facts import UNDEFINED, fingerprint_facts
 from dwise_predict.evaluation.outcomes import Outcomes, outcomes
+from dwise_predict.evaluation.stability import Stability, read_stability, summary_rows
 from dwise_predict.files import write_text
 from dwise_predict.profile import Profile, read_profile
 from dwise_predict.run_folder import RunFolder
@@ -45,7 +46,8 @@ def write_report(folder: RunFolder) -> Path:
         keep_trailing_newline=True,
     )
     template = environment.get_template("report.html.jinja")
-    write_text(folder.report, template.render(_context(profile, bundle, predictions)))
+    context = _context(profile, bundle, predictions, read_stability(folder.stability))
+    write_text(folder.report, template.render(context))
     return folder.report
 
 
@@ -76,7 +78,12 @@ def _read_predictions(path: Path, profile: Profile) -> pa.Table:
     return table
 
 
-def _context(profile: Profile, bundle: PredictorBundle, predictions: pa.Table) -> dict[str, Any]:
+def _context(
+    profile: Profile,
+    bundle: PredictorBundle,
+    predictions: pa.Table,
+    stability: Stability | None,
+) -> dict[str, Any]:
     """Everything the template names."""
     held_out = evaluation_rows(profile.requests)
     served = outcomes(held_out)
@@ -85,6 +92,7 @@ def _context(profile: Profile, bundle: PredictorBundle, predictions: pa.Table) -
     true = predictions["rounds"].to_numpy().astype(np.float64)
     by_kind = {name: predictions[name].to_numpy() for name in _PREDICTED}
     return {
+        "stability": [] if stability is None else _stability_cells(stability),
         "title": profile.run.fingerprint.model,
         "subtitle": _subtitle(profile),
         "tiles": _tiles(served, metrics),
@@ -236,6 +244,20 @@ def _cells(admission: Transfer, refined: Transfer) -> list[str]:
         _number(value)
         for row in (admission, refined)
         for value in (row.in_training, row.held_out, row.all_in_training, row.all_held_out)
+    ]
+
+
+def _stability_cells(stability: Stability) -> list[list[str]]:
+    return [
+        [
+            row.compared,
+            row.category,
+            str(row.requests),
+            UNDEFINED if row.identical is None else f"{row.identical:.1%}",
+            UNDEFINED if row.spearman is None else f"{row.spearman:.3f}",
+            UNDEFINED if row.mean_difference is None else f"{row.mean_difference:.2f}",
+        ]
+        for row in summary_rows(stability)
     ]
 
 

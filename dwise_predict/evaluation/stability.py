@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -116,14 +117,20 @@ def summary_rows(stability: Stability) -> list[Row]:
     ]
 
 
-def read_stability(content: bytes, source: str) -> Stability:
-    """Parse stability.json. Raises ProfileError, naming ``source``, when it is damaged."""
+def read_stability(path: Path) -> Stability | None:
+    """What a ``stability.json`` says; None where there is none.
+
+    Raises:
+        ProfileError: it is damaged.
+    """
+    if not path.is_file():
+        return None
     try:
-        return Stability.model_validate_json(content)
+        return Stability.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        finding = describe(error, Stability, "key")
         raise ProfileError(
-            f"{source} is damaged ({finding}): delete it and run again with --resume"
+            f"{path} is damaged ({describe(error, Stability, 'key')}): delete it and run again "
+            "with --resume"
         ) from error
 
 
