@@ -77,6 +77,10 @@ def profile_workload(
             be written (full disk included); what is finished is kept.
     """
     _check(requests)
+    if recipe.engine.name == "sglang":
+        from dwise_predict.engines.sglang_engine.driver import profile_with_sglang
+
+        return profile_with_sglang(requests, recipe, out_dir, progress, batching, fleet)
     if fleet != HERE:
         raise EngineError(
             "running servers are SGLang's: leave --server out, or --set engine.name=sglang"

@@ -1,4 +1,4 @@
-"""Recordings that the SGLang plugin makes, and the profile that is made of one.
+"""Recordings that the SGLang plugin makes; :mod:`dwise_predict.assembly` makes profiles of them.
 
 A recording is a folder that only grows: ``recording.json`` says of what, and every start of the
 server appends to a segment of its own. A killed server loses the requests in flight and nothing
@@ -7,36 +7,18 @@ else; the next start goes on.
 
 from __future__ import annotations
 
-import base64
+import hashlib
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from dwise_predict.errors import ProfileError
 from dwise_predict.fingerprint import Fingerprint
-from dwise_predict.profile import (
-    REQUESTS_SCHEMA,
-    ROUNDS_SCHEMA,
-    Campaign,
-    Records,
-    WorkloadId,
-    open_profile,
-    utc_now,
-)
-from dwise_predict.recipe import EngineSettings
-from dwise_predict.workload.schema import (
-    Request,
-    newline_count,
-    word_count,
-    workload_sha256,
-)
+from dwise_predict.profile import Batching
+from dwise_predict.workload.schema import Request
 
 HEADER = "recording.json"
 
@@ -92,74 +74,16 @@ def recorded_requests(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def assemble_profile(
-    recording: Path,
-    requests: Sequence[Request],
-    out: Path,
-    *,
-    workload: str,
-    seed: int,
-    budget_tokens: int,
-    correct: Mapping[str, bool] | None = None,
-) -> Path:
-    """Make the profile folder ``out`` of a recording in which every request was served.
+def campaign_tag(requests: Sequence[Request], batching: Batching) -> str:
+    """What tells the records of a campaign from those of others on the same servers.
 
-    Requests are found by their id, which clients send as ``rid``; ``correct`` says of checkable
-    ones whether the answer was right. Returns ``out``.
-
-    Raises ProfileError when requests are missing (some are named) or ``out`` cannot be written.
+    It depends on the requests, their order, prompts and own budgets, and on how rounds are formed;
+    not on categories, splits and answers.
     """
-    header, records = read_recording(recording), recorded_requests(recording)
-    if missing := [r.request_id for r in requests if r.request_id not in records]:
-        raise ProfileError(
-            f"{recording} lacks {len(missing)} of {len(requests)} requests "
-            f"({', '.join(missing[:3])}{', …' if len(missing) > 3 else ''}): send them again"
-        )
-    served = [records[request.request_id] for request in requests]
-    rows = [
-        _row(request, record, (correct or {}).get(request.request_id))
-        for request, record in zip(requests, served, strict=True)
-    ]
-    rounds = [record for record in read_records(recording) if "request_id" not in record]
-    fingerprint = header.fingerprint.model_copy(update={"budget_tokens": budget_tokens})
-    campaign = Campaign(
-        fingerprint=fingerprint,
-        workload=WorkloadId(
-            name=workload, sha256=workload_sha256(requests), requests=len(requests)
-        ),
-        seed=seed,
-        engine=EngineSettings.model_validate(
-            {"name": "sglang", "slots": header.slots, "dtype": fingerprint.dtype}
-        ),
-        shard_requests=len(requests),
-        library_version=version("dwise-predict"),
-        started_at=utc_now(),
-    )
-    hidden = [np.frombuffer(base64.b64decode(record["hidden"]), np.float16) for record in served]
-    with open_profile(out, campaign) as writer:
-        if writer.missing():
-            writer.write_shard(
-                0,
-                Records(
-                    requests=pa.Table.from_pylist(rows, schema=REQUESTS_SCHEMA),
-                    rounds=pa.Table.from_pylist(rounds, schema=ROUNDS_SCHEMA),
-                    hidden=np.stack(hidden),
-                ),
-            )
-        writer.finish()
-    return out
+    lines = [f"{r.request_id}\x1f{r.prompt_sha256}\x1f{r.max_new_tokens}" for r in requests]
+    return hashlib.sha256("\x1e".join([batching, *lines]).encode()).hexdigest()[:12]
 
 
-def _row(request: Request, record: dict[str, Any], correct: bool | None) -> dict[str, object]:
-    row = {name: record[name] for name in REQUESTS_SCHEMA.names if name in record}
-    if math.isnan(record["words"]):  # a server without a tokenizer
-        row |= {"words": word_count(request.text), "newlines": newline_count(request.text)}
-    return row | {
-        "words": int(row["words"]),
-        "newlines": int(row["newlines"]),
-        "category": request.category,
-        "dataset": request.dataset,
-        "split": request.split,
-        "prompt_sha256": request.prompt_sha256,
-        "answer_correct": correct,
-    }
+def recorded_id(request_id: str, tag: str) -> str:
+    """The id (``rid``) under which a campaign sends a request."""
+    return f"{request_id}@{tag}"

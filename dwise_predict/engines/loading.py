@@ -11,8 +11,8 @@ def load_engine(recipe: Recipe) -> Engine:
     """Load the recipe's model into its engine; raises EngineError when that is impossible."""
     if recipe.engine.name != "torch":
         raise EngineError(
-            f"engine.name={recipe.engine.name} cannot be driven by this version: use "
-            "--set engine.name=torch (SDAR checkpoints)"
+            f"engine.name={recipe.engine.name} only profiles and serves; what is asked for here "
+            "needs the built-in engine: --set engine.name=torch (SDAR checkpoints)"
         )
     from dwise_predict.engines.torch_engine.engine import TorchEngine
 
