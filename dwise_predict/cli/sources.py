@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +35,48 @@ def hub_access(cache_dir: str | None, offline: bool) -> Access:
     if not sys.stderr.isatty():
         disable_progress_bars()
     return Access(cache_dir=cache_dir, local_files_only=offline)
+
+
+PROFILE_NAME = "DIR|hub:ORG/NAME"
+"""How a profile is named."""
+_HUB = "hub:"
+
+
+@dataclass(frozen=True)
+class ProfilePlace:
+    """A profile folder on this disk.
+
+    Attributes:
+        folder: where it lies.
+        name: of its run folder or repository, for folders that are made of it.
+        repo: ``ORG/NAME@commit`` when it comes from the Hub.
+    """
+
+    folder: Path
+    name: str
+    repo: str | None
+
+    def __str__(self) -> str:
+        return self.repo or str(self.folder)
+
+
+def find_profile(name: str, access: Access) -> ProfilePlace:
+    """The profile that a person calls ``name``: a folder, a run folder or ``hub:ORG/NAME``.
+
+    Raises:
+        HubError: it cannot be had from the Hub.
+        ProfileError: what is on the Hub is damaged.
+    """
+    from dwise_predict.hub.address import parse_address
+    from dwise_predict.profile_repo import fetch_profile
+    from dwise_predict.run_folder import RunFolder
+
+    if name.startswith(_HUB):
+        found = fetch_profile(parse_address(name.removeprefix(_HUB)), access)
+        return ProfilePlace(found.folder, found.repo.partition("/")[2], str(found))
+    inner = RunFolder(Path(name)).profile
+    folder = inner if inner.is_dir() else Path(name)
+    return ProfilePlace(folder, folder.resolve().parent.name, None)
 
 
 def open_bundle(name: str, access: Access) -> PredictorBundle:

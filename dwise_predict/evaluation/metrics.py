@@ -82,3 +82,13 @@ def survival_metrics(refiner: Refiner, evaluation: Examples, duration: Duration)
         d_calibration_p=d_calibration(at_end, events) if enough else None,
         coverage_80=coverage(at_end, events, 0.8) if enough else None,
     )
+
+
+def survival_at_end(refiner: Refiner, known: Examples, duration: Duration) -> NDArray[np.float64]:
+    """Predicted survival at the observed ends of requests of more than one round, ``[n]``.
+
+    Jumps of the discrete distributions are filled as :func:`survival_metrics` does.
+    """
+    remaining = refiner(known.hidden, known.prompt_tokens, known.budget_tokens)
+    survival = remaining.survival().double().cpu().numpy()
+    return randomised_survival(survival, known.durations, known.events(duration))
