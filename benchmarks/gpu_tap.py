@@ -15,9 +15,10 @@ from collections.abc import Callable
 
 import torch
 
+from dwise_predict.engines.hidden_tap import HiddenTap
+from dwise_predict.predictors.calibration import CalibrationMap
 from dwise_predict.predictors.network import MemberMLP
 from dwise_predict.predictors.refiner import Normalisation, Refiner
-from dwise_predict.sglang.tap import HiddenTap
 
 
 def microseconds(act: Callable[[], None], rounds: int) -> float:
@@ -62,7 +63,7 @@ def main() -> None:
     generators = [torch.Generator().manual_seed(i) for i in range(3)]
     network = MemberMLP(3, (hidden + 2, 256, 256, arguments.horizon), generators).eval()
     normalisation = Normalisation(torch.zeros(hidden + 2), torch.ones(hidden + 2))
-    refiner = Refiner(network, normalisation)
+    refiner = Refiner(network, normalisation, CalibrationMap((1.0, 50.0), (1.0, 40.0)))
     device = torch.device("cuda")
     states = torch.randn(rows * block, hidden, device=device, dtype=torch.bfloat16)
     weight = torch.randn(hidden, hidden, device=device, dtype=torch.bfloat16) / hidden**0.5
@@ -89,11 +90,11 @@ def main() -> None:
         tap.begin_round([(i, 500 + i, 128) for i in range(rows)])
         replay()
         torch.cuda.synchronize()
-        found = torch.from_numpy(tap.estimates(list(range(rows))))
+        found = torch.from_numpy(tap.estimates(list(range(rows)))[:, 0])
         means = (states @ weight).view(rows, block, hidden).float().mean(1)
         prompts = torch.arange(rows, device=device) + 500.0
         expected = refiner.to(device)(means, prompts, torch.full_like(prompts, 128.0)).mean()
-        torch.testing.assert_close(found, expected.double().cpu(), rtol=1e-3, atol=1e-2)
+        torch.testing.assert_close(found, expected.cpu(), rtol=1e-3, atol=1e-2)
         print("estimates of a replay are those of its inputs")
     print(
         f"ratio of the tap's cost, graph to eager: {results['CUDA graph'] / results['eager']:.3f}"

@@ -55,13 +55,26 @@ class CalibrationMap:
 
     def __call__(self, expected: Tensor) -> Tensor:
         """Map expected remaining rounds, any shape, on their own device."""
-        raw = torch.tensor(self.raw, dtype=expected.dtype, device=expected.device)
-        calibrated = torch.tensor(self.calibrated, dtype=expected.dtype, device=expected.device)
-        right = torch.searchsorted(raw, expected.contiguous()).clamp(1, len(self.raw) - 1)
-        left = right - 1
-        slope = (calibrated[right] - calibrated[left]) / (raw[right] - raw[left])
-        inside = calibrated[left] + slope * (expected - raw[left])
-        return torch.where(expected > raw[-1], expected * (calibrated[-1] / raw[-1]), inside)
+        return interpolate(expected, self.knots(expected.dtype, expected.device))
+
+    def knots(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Raw and calibrated rounds at the knots, ``[2, knots]``."""
+        return torch.tensor([self.raw, self.calibrated], dtype=dtype, device=device)
+
+
+def interpolate(expected: Tensor, knots: Tensor) -> Tensor:
+    """Apply a map given as :meth:`CalibrationMap.knots`: only kernels, so that graphs capture it.
+
+    Args:
+        expected: any shape, on the device and of the type of ``knots``.
+        knots: ``[2, knots]``.
+    """
+    raw, calibrated = knots
+    right = torch.searchsorted(raw, expected.contiguous()).clamp(1, len(raw) - 1)
+    left = right - 1
+    slope = (calibrated[right] - calibrated[left]) / (raw[right] - raw[left])
+    inside = calibrated[left] + slope * (expected - raw[left])
+    return torch.where(expected > raw[-1], expected * (calibrated[-1] / raw[-1]), inside)
 
 
 def fit_calibration(expected: NDArray[np.float64], actual: NDArray[np.int64]) -> CalibrationMap:

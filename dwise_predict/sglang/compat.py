@@ -165,7 +165,7 @@ def gather(value: str, group: Any) -> list[str]:
     return found
 
 
-def from_first_rank(values: npt.NDArray[np.float64], group: Any) -> npt.NDArray[np.float64]:
+def from_first_rank(values: npt.NDArray[np.float32], group: Any) -> npt.NDArray[np.float32]:
     """The array that the first rank of a CPU process group has, of the same shape everywhere."""
     import torch
 

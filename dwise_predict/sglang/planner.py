@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from dwise_predict.errors import EngineError
 from dwise_predict.scheduling import (
     Arrived,
-    DenoisingRoundProcessed,
     Estimated,
     Event,
     Finished,
     Plan,
-    PromptBlockProcessed,
     ResidencyLimits,
     build_scheduler,
     make_policy,
@@ -26,7 +27,6 @@ from dwise_predict.sglang import compat
 from dwise_predict.sglang.activation import Activation
 from dwise_predict.sglang.metrics import Counts
 from dwise_predict.sglang.requests import Tracked
-from dwise_predict.sglang.tap import HiddenTap
 
 _log = logging.getLogger(__name__)
 _STARTED = attrgetter("started")
@@ -38,6 +38,8 @@ class RankMismatchError(EngineError):
 
 class Planner:
     """Tells the scheduler what happened, and has each round formed as it decides.
+
+    ``events`` are what it is told of before the next plan.
 
     Everything it decides from is the same on every tensor-parallel rank: the order of arrival,
     tokens, and predictions (refined ones are taken from rank 0).
@@ -60,7 +62,7 @@ class Planner:
         self._bundle = activation.bundle
         self._check_ranks = settings.check_ranks
         self._ranks = compat.ranks()[1]
-        self._events: list[Event] = []
+        self.events: list[Event] = []
         self._plan = Plan()
         rows = scheduler.req_to_token_pool.size
         self.limits = ResidencyLimits(
@@ -96,7 +98,7 @@ class Planner:
         # A request over the share of the pool that may be reserved takes all of it: it runs alone.
         most = (int(self.limits.pool_blocks) - self.limits.slack_blocks) * self.limits.block_size
         prompt_tokens = min(tracked.prompt_tokens, most - 1)
-        self._events.append(
+        self.events.append(
             Arrived(
                 request_id=request_id,
                 arrival_s=float(tracked.order),
@@ -109,23 +111,10 @@ class Planner:
 
     def departed(self, request_id: str) -> None:
         """A request finished or was aborted."""
-        self._events.append(Finished(request_id))
+        self.events.append(Finished(request_id))
 
-    def processed(self, request_id: str, prompt_blocks: int) -> None:
-        """Prompt blocks were processed or found in the prefix cache."""
-        self._events += [PromptBlockProcessed(request_id)] * prompt_blocks
-
-    def denoised(self, rows: Sequence[Tracked], accepted: Sequence[int]) -> None:
-        """The output blocks among ``rows`` had a round; ``accepted``: tokens by row."""
-        self._events += [
-            DenoisingRoundProcessed(tracked.request_id, tokens > 0)
-            for tracked, tokens in zip(rows, accepted, strict=True)
-            if not tracked.prefill
-        ]
-
-    def refined(self, requests: list[Tracked], rows: list[int], tap: HiddenTap) -> None:
-        """Take the refined estimates of ``requests`` from their ``rows`` of the round."""
-        curves = tap.residuals(rows) if self._curves else tap.estimates(rows)[:, None]
+    def refined(self, requests: list[Tracked], curves: npt.NDArray[np.float32]) -> None:
+        """Take refined estimates: now or by further rounds, ``[n, 1 or K + 1]``."""
         if self._ranks > 1:
             curves = compat.from_first_rank(curves, self._scheduler.tp_cpu_group)
         for tracked, curve in zip(requests, curves.tolist(), strict=True):
@@ -135,13 +124,13 @@ class Planner:
             tracked.refined = curve[0]
             self._counts.refinements += 1
             residual = curve if self._curves else None
-            self._events.append(Estimated(tracked.req.rid, curve[0], residual))
+            self.events.append(Estimated(tracked.request_id, curve[0], residual))
 
     def plan(self) -> None:
         """Decide the next round and move admitted requests to SGLang's residents."""
         started = self._clock()
         scheduler = self._scheduler
-        events, self._events = self._events, []
+        events, self.events = self.events, []
         self.core.observe(events)
         self._plan = plan = self.core.plan(0.0)
         if self._check_ranks:

@@ -49,6 +49,13 @@ class Tracked:
     prompt_ids: npt.NDArray[np.uint32] | None = None
     hidden: npt.NDArray[np.float16] | None = None
 
+    def block_done(self, now: float) -> None:
+        """The round at hand was the last of an output block."""
+        self.rounds_per_block.append(self.rounds - self.rounds_before)
+        self.rounds_before = self.rounds
+        if self.first_block_s is None:
+            self.first_block_s = now
+
 
 def track(req: Any, order: int, now: float, dllm_config: Any, separate: bool) -> Tracked:
     """Start to track ``req``; ``separate``: its prompt is one pass, whatever its length."""

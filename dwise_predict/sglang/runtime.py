@@ -8,14 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from dwise_predict.engines.hidden_tap import HiddenTap
 from dwise_predict.errors import DwiseError
+from dwise_predict.scheduling import DenoisingRoundProcessed, Event, PromptBlockProcessed
 from dwise_predict.sglang import compat
 from dwise_predict.sglang.activation import Activation
 from dwise_predict.sglang.metrics import Counts, Exporter
 from dwise_predict.sglang.planner import Planner
 from dwise_predict.sglang.recorder import Recorder
 from dwise_predict.sglang.requests import Tracked, track
-from dwise_predict.sglang.tap import HiddenTap
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ class Runtime:
             self.planner.arrived(req.rid, tracked)
         if self.recorder is not None:
             self.recorder.arrived(tracked)
-        self.tracked[req.rid] = tracked
+        req._dwise = self.tracked[req.rid] = tracked
 
     def hold_rows(self, request_id: str, everyone: bool) -> None:
         """Prepare residents for an abort, see :func:`compat.hold_row`."""
@@ -118,25 +119,25 @@ class Runtime:
 
     def round_started(self, batch: Any) -> None:
         """A round was formed: remember its rows, and have first rounds pooled."""
-        context_pass = self._separate and not batch.forward_mode.is_dllm_extend()
-        rows = self._rows = [self.tracked[req.rid] for req in batch.reqs]
-        self._starts, self._lengths = batch.prefix_lens, batch.extend_lens
-        first = self._first = []
+        separate, starts, lengths = self._separate, batch.prefix_lens, batch.extend_lens
+        context_pass = separate and not batch.forward_mode.is_dllm_extend()
+        rows = [req._dwise for req in batch.reqs]
+        first = []
         for i, tracked in enumerate(rows):
-            tracked.prefill = context_pass
-            if tracked.prompt_blocks_left and not self._separate:
-                end = self._starts[i] + self._lengths[i]
-                tracked.prefill = end <= tracked.prompt_tokens
-            if not tracked.rounds and not tracked.prefill:
+            if tracked.prompt_blocks_left and not separate:
+                tracked.prefill = starts[i] + lengths[i] <= tracked.prompt_tokens
+            else:
+                tracked.prefill = context_pass
+            if not (tracked.rounds or tracked.prefill):
                 first.append(i)
         if self.tap is not None:
             self.tap.begin_round([(i, rows[i].prompt_tokens, rows[i].budget_tokens) for i in first])
+        self._rows, self._first, self._starts, self._lengths = rows, first, starts, lengths
         self._round_s = self._now()
         if self.planner is None:
             for req in self._scheduler.dllm_manager.waiting_queue:
-                tracked = self.tracked[req.rid]
-                if tracked.admitted_s is None:
-                    tracked.admitted_s = self._round_s
+                if req._dwise.admitted_s is None:
+                    req._dwise.admitted_s = self._round_s
 
     def settle_prompts(self, result: Any) -> None:
         """Before SGLang commits a round: see :func:`compat.settle_prompt`."""
@@ -148,36 +149,37 @@ class Runtime:
     def round_finished(self, accepted: Sequence[int] | None) -> None:
         """The results of the round are committed; ``accepted``: tokens by row, None: all."""
         rows, now = self._rows, self._now()
-        done = accepted or [1] * len(rows)
-        for i, (tracked, tokens) in enumerate(zip(rows, done, strict=True)):
+        events: list[Event] = []
+        ended = []
+        tokens_by_row = accepted or [1] * len(rows)
+        for i, (tracked, tokens) in enumerate(zip(rows, tokens_by_row, strict=True)):
             if tracked.prompt_blocks_left:
-                self._advance_prompt(tracked, i, tokens > 0)
-            if tracked.prefill:
-                continue
-            tracked.rounds += 1
-            if tokens:
-                tracked.rounds_per_block.append(tracked.rounds - tracked.rounds_before)
-                tracked.rounds_before = tracked.rounds
-                if tracked.first_block_s is None:
-                    tracked.first_block_s = now
+                done = self._advance_prompt(tracked, i, tokens > 0)
+                events += [PromptBlockProcessed(tracked.request_id)] * done
+            if not tracked.prefill:
+                tracked.rounds += 1
+                events.append(DenoisingRoundProcessed(tracked.request_id, tokens > 0))
+                if tokens:
+                    tracked.block_done(now)
+            if tracked.req.finished():
+                ended.append(tracked)
         if self.planner is not None:
-            self.planner.denoised(rows, done)
-        if self._first:
-            self._first_rounds(self._first)
+            self.planner.events += events
+        if self._first and self.tap is not None:
+            self._first_rounds(self._first, self.tap)
         self._count(rows)
         if self.recorder is not None:
             kv_tokens = sum(self._starts)
             self._record(lambda it: it.round(self._round_s, now, rows, kv_tokens, self.counts))
-        for tracked in rows:
-            if tracked.req.finished():
-                self._forget(tracked.req.rid, now)
+        for tracked in ended:
+            self._forget(tracked.request_id, now)
         self._publish(force=not self.tracked)
 
     def state(self) -> dict[str, object]:
         """For ``/server_info``."""
         core = None if self.planner is None else self.planner.core.counters
         totals = {**self.counts.totals(core), "fallbacks": dict(self.counts.fallbacks)}
-        recording = None if self.recorder is None else str(self.recorder.folder)
+        recording = None if self.recorder is None else str(self.recorder.writer.folder)
         fingerprint = self.activation.fingerprint
         serves = None if fingerprint is None else fingerprint.model_dump()
         return {**self.activation.describe(), "serves": serves, "recording": recording, **totals}
@@ -185,8 +187,8 @@ class Runtime:
     def _now(self) -> float:
         return time.perf_counter() - self._origin
 
-    def _advance_prompt(self, tracked: Tracked, row: int, done: bool) -> None:
-        # Blocks found in the prefix cache count with the first block processed after them.
+    def _advance_prompt(self, tracked: Tracked, row: int, done: bool) -> int:
+        """Prompt blocks that are done with this round, those in the prefix cache included."""
         start = self._starts[row]
         end = start + self._lengths[row]
         if self._separate:
@@ -194,21 +196,18 @@ class Runtime:
         else:
             cached = end if tracked.prefill and done else start
             left = max(0, tracked.prompt_blocks - cached // self._block_size)
-        if self.planner is not None and left < tracked.prompt_blocks_left:
-            self.planner.processed(tracked.req.rid, tracked.prompt_blocks_left - left)
-        tracked.prompt_blocks_left = left
+        before, tracked.prompt_blocks_left = tracked.prompt_blocks_left, left
+        return max(0, before - left)
 
-    def _first_rounds(self, first: list[int]) -> None:
+    def _first_rounds(self, first: list[int], tap: HiddenTap) -> None:
         rows = self._rows
-        if self.tap is None:
-            return
         if recorded := [i for i in first if rows[i].prompt_ids is not None]:
-            for i, mean in zip(recorded, self.tap.means(recorded), strict=True):
+            for i, mean in zip(recorded, tap.means(recorded), strict=True):
                 rows[i].hidden, rows[i].first_round_s = mean, self._round_s
-        if self.planner is not None and self.tap.refines:
+        if self.planner is not None and tap.refines:
             going_on = [i for i in first if not rows[i].req.finished()]
             if going_on:
-                self.planner.refined([rows[i] for i in going_on], going_on, self.tap)
+                self.planner.refined([rows[i] for i in going_on], tap.estimates(going_on))
 
     def _forget(self, request_id: str, finished_s: float | None = None) -> None:
         tracked = self.tracked.pop(request_id)
@@ -228,7 +227,7 @@ class Runtime:
         except Exception as error:
             if self.planner is None:
                 raise
-            _log.exception("DWISE STOPS RECORDING into %s: %s", self.recorder.folder, error)
+            _log.exception("DWISE STOPS RECORDING into %s: %s", self.recorder.writer.folder, error)
             self.counts.fallbacks["recording_failed"] += 1
             self.recorder = None
 
@@ -237,11 +236,16 @@ class Runtime:
         counts.rounds += 1
         counts.prefill_only_rounds += all(row.prefill for row in rows)
         counts.filled_slots += len(rows)
-        counts.running = len(rows)
-        counts.residents = len(self._scheduler.dllm_manager.waiting_queue)
+        self._count_present()
+
+    def _count_present(self) -> None:
+        counts = self.counts
         counts.waiting = len(self._scheduler.waiting_queue)
+        counts.residents = len(self.tracked) - counts.waiting
+        counts.running = min(len(self._rows), counts.residents)
 
     def _publish(self, force: bool = False) -> None:
+        self._count_present()
         if self._exporter is not None:
             core = None if self.planner is None else self.planner.core.counters
             self._exporter.publish(self.counts, core, force)

@@ -35,6 +35,16 @@ def flags(arguments):
     return words
 
 
+def body(request, **more):
+    """What /generate takes, of an EngineRequest."""
+    return {
+        "rid": request.request_id,
+        "input_ids": list(request.prompt_ids),
+        "sampling_params": {"temperature": 0, "max_new_tokens": request.budget_tokens},
+        **more,
+    }
+
+
 class Server:
     """A server that is up; use as a context manager."""
 
@@ -60,7 +70,7 @@ class Server:
             raise
 
     def _wait(self):
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise RuntimeError(f"the server ended: {self.log.read_text()[-3000:]}")
@@ -75,24 +85,24 @@ class Server:
             return answer.read().decode()
 
     def post(self, path, body, timeout=300):
+        with self._open(path, body, timeout) as answer:
+            return json.loads(answer.read() or "null")
+
+    def _open(self, path, body, timeout):
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{path}",
             json.dumps(body).encode(),
             {"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=timeout) as answer:
-            return json.loads(answer.read() or "null")
+        return urllib.request.urlopen(request, timeout=timeout)
+
+    def _stream(self, request):
+        return self._open("/generate", body(request, stream=True), 600)
 
     def generate(self, request, timeout=300, **more):
         """Output ids of one EngineRequest; None when it was aborted or the server went away."""
-        body = {
-            "rid": request.request_id,
-            "input_ids": list(request.prompt_ids),
-            "sampling_params": {"temperature": 0, "max_new_tokens": request.budget_tokens},
-            **more,
-        }
         try:
-            answer = self.post("/generate", body, timeout)
+            answer = self.post("/generate", body(request, **more), timeout)
         except urllib.error.HTTPError as error:
             return error.code
         except (OSError, HTTPException):
@@ -101,21 +111,18 @@ class Server:
             return None
         return answer["output_ids"]
 
+    def abort(self, request_id):
+        self.post("/abort_request", {"rid": request_id})
+
+    def leave_after_first_block(self, request):
+        """Ask for a stream and close the connection once something has come."""
+        with self._stream(request) as answer:
+            answer.readline()
+
     def first_block_and_end(self, request):
         """Seconds until the first and the last tokens of a streamed answer."""
-        body = {
-            "rid": request.request_id,
-            "input_ids": list(request.prompt_ids),
-            "sampling_params": {"temperature": 0, "max_new_tokens": request.budget_tokens},
-            "stream": True,
-        }
-        asked = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/generate",
-            json.dumps(body).encode(),
-            {"Content-Type": "application/json"},
-        )
         started, first = time.perf_counter(), None
-        with urllib.request.urlopen(asked, timeout=600) as answer:
+        with self._stream(request) as answer:
             for line in answer:
                 if line.startswith(b"data: {") and first is None:
                     first = time.perf_counter() - started

@@ -1,14 +1,21 @@
-"""Random requests, aborts and pressure on one in-process scheduler; nothing may leak or be lost.
+"""Random requests, aborts and pressure; nothing may leak or be lost.
 
-``python -m tests.e2e.sglang.soak 2000`` is the long run; a short one is a test.
+On one in-process scheduler, where a request is aborted in just the state that was drawn for it, and
+on an HTTP server, whose clients go away as well. ``python -m tests.e2e.sglang.soak 2000`` is the
+long run of both; short ones are tests.
 """
 
+import os
 import random
 import sys
 import tempfile
+import time
+import urllib.error
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from dwise_predict.engines.protocol import EngineRequest
 from tests.e2e.sglang import environment
 
 MASK = 1
@@ -91,12 +98,76 @@ def _state(scheduler, request):
     return "running" if ran else "paused"
 
 
+FATES = ("answer", "answer", "answer", "abort", "leave", "leave after a block")
+
+
+def soak_http(server, count, seed, clients=64):
+    """As :func:`soak` through HTTP, from ``clients`` at a time; returns what became of requests.
+
+    Clients wait for their answer, abort it, or close the connection: after a time, which may be
+    before admission or in the middle of a block, or when the first tokens have come.
+    """
+    rng = random.Random(seed)
+    asked = [
+        (
+            EngineRequest(f"s{seed}-{request_id}", tuple(ids), budget),
+            rng.choice(FATES),
+            rng.random(),
+        )
+        for request_id, ids, budget in prompts(rng, count)
+    ]
+    with ThreadPoolExecutor(clients) as pool:
+        ends = list(pool.map(lambda one: _through_http(server, *one), asked))
+    for (request, fate, _), end in zip(asked, ends, strict=True):
+        assert end in _POSSIBLE[fate], (request.request_id, fate, end)
+    until = time.monotonic() + 60
+    while any(s["residents"] or s["waiting"] for s in server.dwise()):
+        assert time.monotonic() < until, "requests that nobody waits for are still served"
+        time.sleep(0.1)
+    time.sleep(2)  # SGLang checks its memory when idle, and ends itself if some is missing
+    assert server.alive(), server.log.read_text()[-3000:]
+    return Counter(zip((fate for _, fate, _ in asked), ends, strict=True))
+
+
+_POSSIBLE = {
+    # A budget over the whole pool is refused at once.
+    "answer": ("answered", "refused"),
+    "abort": ("answered", "refused", "aborted"),
+    "leave": ("answered", "refused", "left"),
+    "leave after a block": ("left", "refused"),
+}
+
+
+def _through_http(server, request, fate, share):
+    """Ask for one request; what became of it."""
+    if fate == "leave after a block":
+        try:
+            server.leave_after_first_block(request)
+        except urllib.error.HTTPError:
+            return "refused"
+        return "left"
+    if fate == "abort":
+        with ThreadPoolExecutor(1) as other:
+            answer = other.submit(server.generate, request)
+            time.sleep(share)
+            server.abort(request.request_id)
+            answer = answer.result()
+    else:
+        answer = server.generate(request, 0.02 + share if fate == "leave" else 300)
+    if isinstance(answer, list):
+        assert 0 < len(answer) <= request.budget_tokens
+        return "answered"
+    if answer is None:
+        return "aborted" if fate == "abort" else "left"
+    assert answer == 400
+    return "refused"
+
+
 def main():
     environment.prepare()
-    import os
-
     os.environ["DWISE_BUNDLE"] = "tiny"
     from tests.e2e.sglang.inprocess import Engine, Setting, shut_down
+    from tests.e2e.sglang.server import Server
     from tests.e2e.sglang.workloads import TINY
 
     count = int(sys.argv[1])
@@ -106,6 +177,15 @@ def main():
             print("radix" if radix else "no radix", soak(engine, count, seed=int(radix)))
             print(engine.internal_state()["dwise"])
             shut_down()
+    for radix in (False, True):
+        with tempfile.TemporaryDirectory() as folder:
+            setting = Setting(TINY, kv_tokens=2048, radix=radix)
+            variables = {"DWISE_BUNDLE": "tiny", "DWISE_STRICT": "1"}
+            with Server(setting, Path(folder), variables) as server:
+                seen = soak_http(server, count, seed=int(radix))
+                print("HTTP, radix" if radix else "HTTP, no radix")
+                print({f"{fate}: {end}": n for (fate, end), n in sorted(seen.items())})
+                print(*server.dwise())
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ def test_failed_refinement_keeps_the_admission_estimate(engine, monkeypatch):
     assert runtime.state()["refinements"] == 0
 
 
-@pytest.mark.parametrize("where", ["plan", "form", "processed", "refined"])
+@pytest.mark.parametrize("where", ["plan", "form", "departed", "refined"])
 def test_a_fault_of_the_plugin_leaves_stock_scheduling(engine, monkeypatch, where, caplog):
     monkeypatch.setenv("DWISE_BUNDLE", "tiny")
     sglang = engine(Setting(TINY))

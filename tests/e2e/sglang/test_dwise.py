@@ -120,11 +120,10 @@ def record_curves(sglang, monkeypatch):
     planner, curves = sglang.scheduler._dwise.planner, {}
     refined = planner.refined
 
-    def noted(requests, rows, tap):
-        if planner._curves:
-            for request, curve in zip(requests, tap.residuals(rows), strict=True):
-                curves[request.req.rid] = curve.tolist()
-        refined(requests, rows, tap)
+    def noted(requests, estimates):
+        for request, curve in zip(requests, estimates, strict=True):
+            curves[request.request_id] = curve.tolist()
+        refined(requests, estimates)
 
     monkeypatch.setattr(planner, "refined", noted)
     return curves

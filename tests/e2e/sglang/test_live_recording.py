@@ -11,8 +11,8 @@ from dwise_predict.errors import ProfileError
 from dwise_predict.predictors.features import token_bins
 from dwise_predict.profile import read_profile
 from dwise_predict.recording import read_recording, read_records, recorded_requests
+from dwise_predict.recording_writer import in_sample
 from dwise_predict.scheduling import fcfs_scheduler
-from dwise_predict.sglang.recorder import in_sample
 from tests.e2e.sglang.inprocess import Setting
 from tests.e2e.sglang.workloads import TINY, tiny_requests, torch_engine
 
@@ -111,7 +111,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(
     sglang = engine(Setting(TINY))
     runtime = sglang.scheduler._dwise
     with open("/dev/full", "w") as full, caplog.at_level(logging.ERROR, "dwise_predict.sglang"):
-        runtime.recorder._file = full
+        runtime.recorder.writer.file = full
         for request in queue:
             sglang.submit(request.request_id, request.prompt_ids, request.budget_tokens)
         sglang.run()

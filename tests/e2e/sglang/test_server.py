@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.sglang.inprocess import Setting
 from tests.e2e.sglang.server import Server
+from tests.e2e.sglang.soak import soak_http
 from tests.e2e.sglang.workloads import TINY, random_requests
 
 SERVE = [str(Path(sys.executable).with_name("dwise")), "serve", "--bundle", "tiny", "--"]
@@ -64,12 +65,9 @@ def test_metrics_count_what_was_served(server):
 
 
 def test_clients_that_disconnect_leave_nothing_behind(server):
-    queue = random_requests(96, seed=6, longest=200, budget=256)
-    with ThreadPoolExecutor(len(queue)) as pool:
-        # Some go away while they wait, some in the middle of their answer.
-        patience = [0.1 + 0.02 * (i % 32) for i in range(len(queue))]
-        answers = list(pool.map(server.generate, queue, patience))
-    assert answers.count(None) >= 32
+    seen = soak_http(server, 192, seed=6)
+    assert seen["abort", "aborted"] > 0 and seen["leave", "left"] > 0
+    assert seen["leave after a block", "left"] > 0
     # The strict check of SGLang ends the server when it is idle with KV missing.
     after = [replace(r, request_id=f"after-{r.request_id}") for r in random_requests(8, seed=7)]
     assert all(isinstance(answer, list) for answer in server.generate_all(after))

@@ -3,7 +3,7 @@
 import pytest
 
 from dwise_predict.errors import EngineError
-from dwise_predict.sglang.recorder import in_sample
+from dwise_predict.recording_writer import in_sample
 from dwise_predict.sglang.settings import Settings, asked
 
 

@@ -8,18 +8,14 @@ results are there when the decoding algorithm has synchronised to read its own (
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from dwise_predict.predictors.calibration import CalibrationMap
-    from dwise_predict.predictors.refiner import Refiner
-
-_FAR = 1e6
+from dwise_predict.predictors.calibration import interpolate
+from dwise_predict.predictors.refiner import Refiner
 
 
 class HiddenTap:
@@ -29,7 +25,7 @@ class HiddenTap:
         block_size: tokens per block.
         rows: most blocks of a forward pass, padding included.
         refiner: predicts remaining rounds for each row; None: only the means are taken.
-        curves: bring back whole distributions, not only expectations.
+        curves: estimate for every number of further rounds, not only now.
     """
 
     def __init__(
@@ -39,7 +35,7 @@ class HiddenTap:
         self.rows = rows
         self._refiner = refiner
         self._curves = curves
-        self._knots = _host_knots(None if refiner is None else refiner.calibration)
+        self._knots: Tensor | None = None
         self._first: tuple[tuple[int, int, int], ...] = ()
         self._means: Tensor | None = None
 
@@ -73,10 +69,14 @@ class HiddenTap:
             return
         counts = self._counts[:rows]
         counts.copy_(self._counts_host[:rows], non_blocking=True)
-        survival = self._refiner(means, counts[:, 0], counts[:, 1]).survival()
-        self._expected_host[:rows].copy_(survival.sum(-1), non_blocking=True)
+        remaining = self._refiner(means, counts[:, 0], counts[:, 1])
         if self._curves:
-            self._survival_host[:rows].copy_(survival, non_blocking=True)
+            estimates = remaining.mean_residuals(calibrated=False)
+        else:
+            estimates = remaining.mean(calibrated=False).unsqueeze(1)
+        if self._knots is not None:
+            estimates = interpolate(estimates, self._knots)
+        self._estimates_host[:rows].copy_(estimates, non_blocking=True)
 
     def means(self, rows: Sequence[int]) -> npt.NDArray[np.float16]:
         """Hidden means of ``rows``, float16 ``[n, hidden]``; after the round."""
@@ -84,18 +84,12 @@ class HiddenTap:
         values: npt.NDArray[np.float16] = self._means[list(rows)].cpu().numpy().astype(np.float16)
         return values
 
-    def estimates(self, rows: Sequence[int]) -> npt.NDArray[np.float64]:
-        """Typical remaining rounds of ``rows``, float64 ``[n]``; after the round."""
-        values: npt.NDArray[np.float64] = np.interp(self._expected[rows], *self._knots)
-        return values
+    def estimates(self, rows: Sequence[int]) -> npt.NDArray[np.float32]:
+        """Typical remaining rounds of ``rows``, ``[n, 1]``; after the round.
 
-    def residuals(self, rows: Sequence[int]) -> npt.NDArray[np.float64]:
-        """Typical remaining rounds after t further rounds, ``[n, K + 1]``; after the round."""
-        survival = self._survival_host.numpy()[rows].astype(np.float64)
-        ahead = survival[:, ::-1].cumsum(1)[:, ::-1]
-        alive = survival > 0
-        expected = np.where(alive, ahead / np.where(alive, survival, 1), 1.0)
-        values: npt.NDArray[np.float64] = np.interp(expected, *self._knots)
+        With ``curves`` those after t further rounds, ``[n, K + 1]``.
+        """
+        values: npt.NDArray[np.float32] = self._estimates[rows]
         return values
 
     def _allocate(self, hidden: Tensor) -> None:
@@ -108,25 +102,14 @@ class HiddenTap:
             self._counts = torch.ones(self.rows, 2, device=device)
             if self._refiner is not None:
                 self._refiner = self._refiner.to(device)
-                self._expected_host = torch.ones(self.rows, pin_memory=pinned)
-                self._expected = self._expected_host.numpy()
-                if self._curves:
-                    columns = self._refiner.horizon + 1
-                    self._survival_host = torch.ones(self.rows, columns, pin_memory=pinned)
+                columns = self._refiner.horizon + 1 if self._curves else 1
+                self._estimates_host = torch.ones(self.rows, columns, pin_memory=pinned)
+                self._estimates = self._estimates_host.numpy()
+                if (calibration := self._refiner.calibration) is not None:
+                    self._knots = calibration.knots(torch.float32, device)
         self._write_counts()
 
     def _write_counts(self) -> None:
         for row, prompt_tokens, budget_tokens in self._first:
             self._counts_view[row, 0] = prompt_tokens
             self._counts_view[row, 1] = budget_tokens
-
-
-def _host_knots(
-    calibration: CalibrationMap | None,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Knots for ``np.interp``, with one far away on the line that the map goes on along."""
-    if calibration is None:
-        return np.array([0.0, _FAR]), np.array([0.0, _FAR])
-    knots = np.array([calibration.raw, calibration.calibrated])
-    raw, calibrated = np.append(knots, knots[:, -1:] * _FAR, axis=1)
-    return raw, calibrated
