@@ -13,6 +13,7 @@ from dwise_predict.errors import EngineError
 if TYPE_CHECKING:
     from dwise_predict.cli.options import RunRequest
     from dwise_predict.doctor import Finding
+    from dwise_predict.engines.sglang_engine.fleet import Fleet
 
 _LABELS = {"ok": "OK", "warn": "WARN", "missing": "MISSING"}
 
@@ -28,8 +29,10 @@ def lines(findings: Sequence[Finding]) -> list[str]:
     return listed
 
 
-def require_ready(run: RunRequest, command: str) -> None:
+def require_ready(run: RunRequest, command: str, fleet: Fleet, again: Sequence[str]) -> None:
     """Examine the machine before a run serves with SGLang; stop when something is missing.
+
+    ``command`` is what runs, ``again`` the flags of ``fleet``, with which the doctor looks again.
 
     Raises EngineError after everything that is missing was listed.
     """
@@ -37,16 +40,19 @@ def require_ready(run: RunRequest, command: str) -> None:
 
     if run.recipe.engine.name != "sglang" or RunFolder(run.out).profiled:
         return
+    if fleet.recordings and not fleet.servers:
+        return  # nothing is served
     from dwise_predict.doctor import examine
 
-    findings = examine(run.recipe, run.out)
+    findings = examine(run.recipe, run.out, fleet)
     short = [finding for finding in findings if finding.status == "missing"]
     shown = findings if short else [f for f in findings if f.status == "warn"]
     for line in lines(shown) if shown else []:
         click.echo(line, err=True)
     if short:
+        look = shlex.join(["dwise", "doctor", *run.flags, *again])
         raise EngineError(
             f"{len(short)} of {len(findings)} checks failed, nothing was started. Put right what "
-            f"is MISSING above, look again with\n  {shlex.join(['dwise', 'doctor', *run.flags])}\n"
+            f"is MISSING above, look again with\n  {look}\n"
             f"and then run\n  {command}"
         )

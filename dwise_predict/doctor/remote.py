@@ -33,10 +33,11 @@ class Remote:
     weights_cached: bool
 
 
-def remote(recipe: Recipe) -> Remote:
+def remote(recipe: Recipe, weights: bool = True) -> Remote:
     """Ask the Hub, all at once and for a few seconds, for what the recipe needs of it.
 
-    Without a network, what lies complete in the cache counts.
+    Without a network, what lies complete in the cache counts. ``weights``: whether they are needed
+    here, or the model's small files are enough.
     """
     model = is_repo(recipe.model.repo) and not Path(recipe.model.repo).is_dir()
     sources = load_manifest().sources if recipe.workload.name == "paper" else ()
@@ -59,13 +60,13 @@ def remote(recipe: Recipe) -> Remote:
     if model:
         answer = answers["model"]
         cached = isinstance(answer, Snapshot) and _weights_cached(recipe, answer)
-        findings += _model(recipe, answer, trouble is not None, cached)
+        findings += _model(recipe, answer, trouble is not None, cached if weights else None)
     else:
         findings.append(_local(recipe))
     if sources:
         findings += _sources(sources, answers, trouble is not None)
     needed = any(finding.status == "missing" for finding in findings)
-    return Remote((_hub(trouble, needed), token, *findings), cached)
+    return Remote((_hub(trouble, needed), token, *findings), cached or not weights)
 
 
 def _job(address: Address, files: tuple[str, ...], access: Access) -> Callable[[], Snapshot]:
@@ -180,9 +181,12 @@ def _local(recipe: Recipe) -> Finding:
 
 
 def _model(
-    recipe: Recipe, answer: Snapshot | DwiseError, offline: bool, cached: bool
+    recipe: Recipe, answer: Snapshot | DwiseError, offline: bool, cached: bool | None
 ) -> list[Finding]:
-    """Repository, pin and configuration of a model of the Hub."""
+    """Repository, pin and configuration of a model of the Hub.
+
+    ``cached``: whether its weights are in the cache; None where they are not needed.
+    """
     name = str(Address(recipe.model.repo, recipe.model.revision))
     if isinstance(answer, DwiseError):
         if offline:
@@ -194,14 +198,14 @@ def _model(
             reason, remedy = str(answer), "correct model.repo or model.revision, or your access"
         return [missing("model", reason, remedy)]
     config = json.loads((answer.folder / "config.json").read_text(encoding="utf-8"))
-    if offline and not cached:
+    if offline and cached is False:
         found = missing(
             "model",
             f"the weights of {name} are not complete in the cache, and the Hub cannot be asked",
             "connect this machine, or copy the checkpoint here and --set model.repo=DIR",
         )
     else:
-        place = "in the cache" if cached else "to be downloaded"
+        place = {None: "not needed here", True: "in the cache", False: "to be downloaded"}[cached]
         found = _checkpoint(recipe, config) or ok("model", f"{name}, weights {place}")
     pin = (
         ok("revision", recipe.model.revision or "")

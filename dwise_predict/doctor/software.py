@@ -42,9 +42,13 @@ def python() -> Finding:
     return ok("python", found)
 
 
-def packages(recipe: Recipe) -> Finding:
-    """What profiling and reports need besides the engine."""
-    names = [*_TRAIN_PACKAGES, *(["datasets"] if recipe.workload.name == "paper" else [])]
+def packages(recipe: Recipe, more: tuple[str, ...] = ()) -> Finding:
+    """What profiling and reports need besides the engine; ``more`` are packages needed as well."""
+    names = [*_TRAIN_PACKAGES, *more]
+    if recipe.engine.name == "sglang":
+        names.append("transformers")
+    if recipe.workload.name == "paper":
+        names.append("datasets")
     lacking = [name for name in names if find_spec(name) is None]
     if lacking:
         return missing(
@@ -66,8 +70,8 @@ def torch(recipe: Recipe) -> Finding:
         return missing(
             "torch",
             f"{name} is a build without CUDA",
-            "install the CUDA build that your SGLang release names (SGLang 0.5.20 and 0.5.23: "
-            "pip install torch==2.13.0 on a machine with an NVIDIA driver)",
+            "install the CUDA build that your SGLang release names (0.5.20: torch==2.13.0, 0.5.23: "
+            "torch==2.14.1) on a machine with an NVIDIA driver",
         )
     toolkit = library.version.cuda or library.version.hip
     if not library.cuda.is_available():

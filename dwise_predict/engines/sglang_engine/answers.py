@@ -17,6 +17,8 @@ from dwise_predict.files import make_folder
 from dwise_predict.workload.answers import answer_correct
 from dwise_predict.workload.schema import Request
 
+ANSWERS_FILE = "answers.jsonl"
+
 
 class Answers:
     """The answers file of one campaign, open for appending; use as a context manager."""

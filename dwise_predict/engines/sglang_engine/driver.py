@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dwise_predict.assembly import assemble_profile, join_recordings, missing_requests
 from dwise_predict.engines.protocol import EngineRequest
-from dwise_predict.engines.sglang_engine.answers import Answers, correctness
+from dwise_predict.engines.sglang_engine.answers import ANSWERS_FILE, Answers, correctness
 from dwise_predict.engines.sglang_engine.arguments import (
     plugin_variables,
     server_arguments,
@@ -71,7 +71,7 @@ class Campaign:
     @property
     def answers(self) -> Path:
         """Answers that were received."""
-        return self.folder / "answers.jsonl"
+        return self.folder / ANSWERS_FILE
 
 
 def profile_with_sglang(

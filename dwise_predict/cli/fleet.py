@@ -1,0 +1,74 @@
+"""Flags of the verbs that can use running servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+
+if TYPE_CHECKING:
+    from dwise_predict.engines.sglang_engine.fleet import Fleet
+
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+
+
+def fleet_options(verb: _Verb) -> _Verb:
+    """Add --server, --recording and --in-flight."""
+    for option in reversed(
+        [
+            click.option(
+                "--server",
+                "servers",
+                multiple=True,
+                metavar="URL",
+                callback=_addresses,
+                help="Profile with this running SGLang server (dwise profile serve). Repeatable.",
+            ),
+            click.option(
+                "--recording",
+                "recordings",
+                multiple=True,
+                metavar="DIR",
+                help="Where a server's recording can be read here, if not where the server says. "
+                "Repeatable.",
+            ),
+            click.option(
+                "--in-flight",
+                type=click.IntRange(1, 1_000_000),
+                metavar="N",
+                help="Requests that a server holds at a time.  [default: twice its slots]",
+            ),
+        ]
+    ):
+        verb = option(verb)
+    return verb
+
+
+def take_fleet(given: dict[str, Any]) -> tuple[Fleet, list[str]]:
+    """Take the flags of :func:`fleet_options` out of ``given``; also as they are written again."""
+    from dwise_predict.engines.sglang_engine.fleet import Fleet
+
+    servers, recordings = given.pop("servers"), given.pop("recordings")
+    in_flight = given.pop("in_flight")
+    flags = []
+    for name, values in (("--server", servers), ("--recording", recordings)):
+        for value in values:
+            flags += [name, value]
+    if in_flight is not None:
+        flags += ["--in-flight", str(in_flight)]
+    return Fleet(servers, tuple(map(Path, recordings)), in_flight), flags
+
+
+def _addresses(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    for value in values:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
+            raise click.BadParameter(
+                f"{value!r} is no address of a server: expected http://HOST:PORT"
+            )
+    return tuple(value.rstrip("/") for value in values)
