@@ -150,8 +150,9 @@ def _run(command: click.Command, name: str, arguments: Sequence[str]) -> int:
 
 def _can_resume(command: click.Command, arguments: Sequence[str]) -> bool:
     """Whether the run that ``arguments`` ask for keeps what is finished for ``--resume``."""
-    if isinstance(command, click.Group):
-        command = command.commands.get(arguments[0], command)
+    words = list(arguments)
+    while isinstance(command, click.Group) and words and words[0] in command.commands:
+        command = command.commands[words.pop(0)]
     # Training from a profile is done in one go.
     from_profile = any(text.split("=")[0] == "--profile" for text in arguments)
     return any(param.name == "resume" for param in command.params) and not from_profile
