@@ -25,6 +25,7 @@ help:
 	@echo 'make measure-admission  both sets of admission features over ten seeds of the tiny model'
 	@echo 'make test-sglang  the SGLang plugin on the real engine (CPU); SGLANG=0.5.23 for the newest'
 	@echo 'make tokens-sglang  same tokens with the plugin on and off, in all 48 combinations'
+	@echo 'make serve-tiny  the embedded model in SGLang on a CPU; BUNDLE=runs/mine/bundle for your own'
 	@echo 'make soak-sglang  2,000 requests with aborts and odd prompts, without and with prefix cache'
 
 setup: $(VENV)/.ready-train
@@ -44,11 +45,11 @@ $(BIN)/python:
 $(VENV)/.ready-train: pyproject.toml | $(BIN)/python
 	@echo 'installing into $(VENV): about 2 GB, one to five minutes'
 	$(PIP) '$(TORCH)'
-	$(PIP) --editable '.[train]'
+	$(PIP) --editable '.[experiments]'
 	@touch $@
 
 $(VENV)/.ready-dev: pyproject.toml | $(VENV)/.ready-train
-	$(PIP) --editable '.[train,dev]'
+	$(PIP) --editable '.[experiments,dev]'
 	@touch $@
 
 $(VENV)/.ready-docs: pyproject.toml | $(VENV)/.ready-train
@@ -107,6 +108,11 @@ $(SGLANG_VENV)/.ready: tests/e2e/sglang/requirements-$(SGLANG).txt pyproject.tom
 	$(SGLANG_PIP) --requirement tests/e2e/sglang/requirements-$(SGLANG).txt --editable .
 	$(SGLANG_PIP) --no-deps sglang==$(SGLANG) compressed-tensors==0.18.0 xgrammar==$(XGRAMMAR_$(SGLANG))
 	@touch $@
+
+# Stays in the foreground; examples/ask_server.py asks it.
+BUNDLE ?= tiny
+serve-tiny: $(SGLANG_VENV)/.ready
+	$(SGLANG_VENV)/bin/python examples/serve_tiny.py --bundle $(BUNDLE)
 
 # Both releases as archives, whose sources the contract test reads.
 .sglang-wheels/.ready: | $(SGLANG_VENV)/.ready

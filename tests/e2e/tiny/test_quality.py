@@ -5,11 +5,7 @@ One default-size run with a seed that nothing was tuned on.
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import numpy as np
-import pytest
 
 from dwise_predict.pipeline import RunResult
 from dwise_predict.workload.answers import answer_kind
@@ -74,13 +70,3 @@ def test_refined_ranks_survive_categories_never_seen(result: RunResult) -> None:
     ]
     assert len(together) == 1
     assert together[0].refined.all_held_out >= 0.80
-
-
-def test_the_snippet_in_the_readme_runs(result: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
-    readme = Path(__file__).parents[3] / "README.md"
-    snippet = re.search(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
-    assert snippet is not None
-    monkeypatch.chdir(result.folder.path.parents[1])
-    names: dict[str, object] = {}
-    exec(snippet[1], names)
-    assert names["remaining"].mean().shape == (8,)  # type: ignore[attr-defined]
