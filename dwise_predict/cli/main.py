@@ -17,6 +17,8 @@ import click
 
 from dwise_predict.cli.diff import diff
 from dwise_predict.cli.doctor import doctor
+from dwise_predict.cli.evaluate import evaluate
+from dwise_predict.cli.experiment import experiment
 from dwise_predict.cli.inspect import inspect
 from dwise_predict.cli.options import HELP_FLAGS
 from dwise_predict.cli.paper import paper
@@ -81,6 +83,8 @@ for verb in (
     serve,
     simulate,
     paper,
+    experiment,
+    evaluate,
     inspect,
     verify,
     diff,

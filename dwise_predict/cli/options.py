@@ -20,6 +20,7 @@ HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 """Context settings of every command."""
 
 _TRAIN_EXTRA = ("tokenizers", "jinja2", "matplotlib")
+_EXPERIMENTS_EXTRA = ("transformers", "sklearn", "xgboost")
 
 _CAMPAIGN_OPTIONS = [
     click.option("--workload", metavar="FILE.jsonl", help="Own prompts, one JSON object a line."),
@@ -123,11 +124,20 @@ def resolve(
 
 def require_train_extra() -> None:
     """Say how to install what profiling and reports need, before any work is done."""
-    missing = [name for name in _TRAIN_EXTRA if find_spec(name) is None]
+    _require(_TRAIN_EXTRA, "train")
+
+
+def require_experiments_extra() -> None:
+    """The same of what experiments compare with."""
+    _require((*_TRAIN_EXTRA, *_EXPERIMENTS_EXTRA), "experiments")
+
+
+def _require(modules: tuple[str, ...], extra: str) -> None:
+    missing = [name for name in modules if find_spec(name) is None]
     if missing:
         raise DwiseError(
             f"this needs {', '.join(missing)}; install them with: "
-            "pip install 'dwise-predict[train]'"
+            f"pip install 'dwise-predict[{extra}]'"
         )
 
 

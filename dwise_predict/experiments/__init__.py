@@ -1,0 +1,1 @@
+"""The paper's experiments, each as one command on a model of one's own."""

@@ -1,0 +1,21 @@
+"""Figure 8: DWISE's parts, one after the other."""
+
+from __future__ import annotations
+
+from dwise_predict.experiments.case import POISSON, Case
+from dwise_predict.experiments.comparison import comparison
+from dwise_predict.experiments.experiment import Column
+from dwise_predict.experiments.measures import MEAN, SPEEDUP
+from dwise_predict.experiments.plots import bars
+
+RUNS = ("SGLang", "FCFS mixed", "DWISE prefill only", "DWISE admission only", "DWISE", "Oracle")
+
+EXPERIMENT = comparison(
+    name="components",
+    source="Figure 8",
+    title="DWISE's parts, one after the other",
+    cases=[Case(run, POISSON) for run in RUNS],
+    columns=(Column(MEAN, "mean (s)", ".4g"), Column(SPEEDUP, "mean ×", ".2f")),
+    plot=bars(SPEEDUP, "mean latency, times faster than SGLang"),
+    differences="",
+)

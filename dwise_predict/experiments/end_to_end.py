@@ -1,0 +1,28 @@
+"""Table 2: SGLang's scheduling, five others, and DWISE."""
+
+from __future__ import annotations
+
+from dwise_predict.experiments.case import ARRIVALS, LEARNED, Case
+from dwise_predict.experiments.comparison import comparison
+from dwise_predict.experiments.experiment import Column
+from dwise_predict.experiments.measures import MEAN, P50_SPEEDUP, P99_SPEEDUP, SPEEDUP
+from dwise_predict.experiments.plots import bars
+
+RUNS = ("SGLang", "MLFQ", *LEARNED, "DWISE")
+
+EXPERIMENT = comparison(
+    name="end-to-end",
+    source="Table 2 and Figures 6 and 7",
+    title="SGLang's scheduling, five others, and DWISE",
+    cases=[Case(run, arrival) for arrival in ARRIVALS for run in RUNS],
+    columns=(
+        Column(MEAN, "mean (s)", ".4g"),
+        Column(SPEEDUP, "mean ×", ".2f"),
+        Column(P50_SPEEDUP, "p50 ×", ".2f"),
+        Column(P99_SPEEDUP, "p99 ×", ".2f"),
+        Column("throughput_rps", "requests/s"),
+        Column("accuracy_pct", "right answers (%)", ".1f"),
+    ),
+    plot=bars(SPEEDUP, "mean latency, times faster than SGLang"),
+    differences="",
+)

@@ -1,0 +1,21 @@
+"""Table 10: other requests, arrivals and trainings."""
+
+from __future__ import annotations
+
+from dwise_predict.experiments.case import ARRIVALS, Case
+from dwise_predict.experiments.comparison import comparison
+from dwise_predict.experiments.experiment import Column
+from dwise_predict.experiments.measures import MEAN, SPEEDUP
+from dwise_predict.experiments.plots import bars
+from dwise_predict.simulation.paper.comparison import OVER_SEEDS
+
+EXPERIMENT = comparison(
+    name="seeds",
+    source="Table 10",
+    title="Other requests, arrivals and trainings",
+    cases=[Case(run, arrival) for arrival in ARRIVALS for run in ("SGLang", "DWISE")],
+    columns=(Column(MEAN, "mean (s)", ".4g"), Column(SPEEDUP, "mean ×", ".2f")),
+    plot=bars(SPEEDUP, "mean latency, times faster than SGLang"),
+    differences="",
+    label=lambda case: case.run + OVER_SEEDS,
+)
