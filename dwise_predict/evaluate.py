@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from dwise_predict.bundle import Metrics, PredictorBundle
+from dwise_predict.evaluation.changes import Unseen
 from dwise_predict.evaluation.drift import Drift, measure_drift
 from dwise_predict.evaluation.judged import Judged, judge
 from dwise_predict.evaluation.predictors import Predictors
@@ -20,16 +21,6 @@ from dwise_predict.training import examples_from_profile, profile_sha256
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Unseen(_Record):
-    """Which requests were left out because the bundle was fitted on their prompts."""
-
-    left_out: int = Field(description="Requests with prompts that are known to be fitted on.")
-    unknown_profiles: tuple[str, ...] = Field(
-        description="Hashes of profiles that the bundle was fitted on and that were not found: "
-        "some of the evaluated prompts may be theirs, and figures too good."
-    )
 
 
 class BundleEvaluation(_Record):

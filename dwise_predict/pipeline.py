@@ -20,6 +20,7 @@ from dwise_predict.bundle import Metrics, PredictorBundle
 from dwise_predict.bundle.store import can_hold_bundle
 from dwise_predict.engines.sglang_engine.fleet import HERE, Fleet
 from dwise_predict.errors import RunError, WorkloadError
+from dwise_predict.evaluation.changes import Refresh, read_refresh
 from dwise_predict.evaluation.outcomes import Outcomes, outcomes
 from dwise_predict.evaluation.report import write_report
 from dwise_predict.evaluation.stability import Stability, read_stability
@@ -36,6 +37,7 @@ from dwise_predict.recipe import (
     load_recipe,
     recipe_differences,
 )
+from dwise_predict.refresh import Origin, check_settings, refresh_bundle
 from dwise_predict.repeats import (
     record_stability,
     repeats_missing,
@@ -57,6 +59,7 @@ class RunResult:
     metrics: Metrics
     outcomes: Outcomes
     stability: Stability | None
+    refresh: Refresh | None
 
 
 def run_training(
@@ -95,15 +98,20 @@ def run_training_from_profile(
     progress: Progress = SILENT,
     command: str = "",
     profile_repo: str | None = None,
+    origin: Origin | None = None,
 ) -> RunResult:
     """Train, evaluate and report into the new folder ``out_dir``, from a finished profile.
 
     The folder gets a copy of the profile, but neither recipe nor workload, which a profile does
-    not have. ``seed`` None is the profile's. ``profile_repo`` is recorded in the provenance.
+    not have. ``seed`` None is the profile's. ``profile_repo`` is recorded in the provenance. With
+    ``origin``, its bundle is refreshed instead of training from the start.
     Raises ProfileError for a profile that is none or damaged, RunError for a folder in use.
     """
     folder = RunFolder(out_dir)
     run = read_profile(source).run
+    if origin is not None:
+        origin.bundle.require(run.fingerprint)
+        check_settings(origin.bundle, settings)
     if folder.path.is_file() or (folder.path.exists() and any(folder.path.iterdir())):
         raise RunError(f"{folder.path} exists and is not empty; choose another --out")
     _make_place(folder)
@@ -111,7 +119,7 @@ def run_training_from_profile(
     with locked(folder.path, busy):
         _copy(source, folder)
         seed = run.seed if seed is None else seed
-        _train(folder, settings, seed, progress, command, profile_repo)
+        _train(folder, settings, seed, progress, command, profile_repo, origin)
         _report(folder, progress)
         return _result(folder)
 
@@ -295,20 +303,37 @@ def _train(
     progress: Progress,
     command: str,
     profile_repo: str | None = None,
+    origin: Origin | None = None,
 ) -> None:
     """Train into ``bundle/``, then write the predictions, which mark the stage as complete."""
     folder.report.unlink(missing_ok=True)  # of predictors that are no more
-    evaluation = train_bundle(
-        folder.profile,
-        folder.bundle,
-        settings,
-        seed,
-        progress=progress,
-        command=command,
-        seconds_profile=_serving_seconds(folder),
-        profile_repo=profile_repo,
-        repeats=folder.repeats,
-    )
+    seconds = _serving_seconds(folder)
+    if origin is None:
+        evaluation = train_bundle(
+            folder.profile,
+            folder.bundle,
+            settings,
+            seed,
+            progress=progress,
+            command=command,
+            seconds_profile=seconds,
+            profile_repo=profile_repo,
+            repeats=folder.repeats,
+        )
+    else:
+        evaluation, refresh = refresh_bundle(
+            folder.profile,
+            folder.bundle,
+            origin,
+            settings,
+            seed,
+            progress=progress,
+            command=command,
+            seconds_profile=seconds,
+            profile_repo=profile_repo,
+            repeats=folder.repeats,
+        )
+        write_text(folder.refresh, refresh.model_dump_json(indent=1) + "\n")
     sink = pa.BufferOutputStream()
     pq.write_table(evaluation.predictions, sink)
     write_bytes(folder.predictions, sink.getvalue().to_pybytes())
@@ -327,4 +352,5 @@ def _result(folder: RunFolder) -> RunResult:
         metrics=PredictorBundle.load(folder.bundle).metrics,
         outcomes=outcomes(evaluation_rows(requests)),
         stability=read_stability(folder.stability),
+        refresh=read_refresh(folder.refresh),
     )

@@ -61,6 +61,11 @@ class RunFolder:
         return self.path / "bundle"
 
     @property
+    def refresh(self) -> Path:
+        """What refreshing a bundle changed (JSON); only where one was refreshed."""
+        return self.path / "refresh.json"
+
+    @property
     def report(self) -> Path:
         """The HTML report."""
         return self.path / "report.html"

@@ -62,7 +62,7 @@ def _doubts(found: BundleEvaluation) -> list[str]:
 def _quality(found: BundleEvaluation) -> Table:
     table = _table("predictions, in the bundle's own evaluation -> on these requests")
     for name in ("", "Spearman", "within category", "median ratio", "mean abs. error"):
-        table.add_column(name, justify="right" if name else "left", no_wrap=not name)
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
     own, drift = found.own, found.drift
     for name, before, after in (
         ("admission", own.admission, drift.admission),
@@ -112,7 +112,7 @@ def _categories(drift: Drift) -> Table:
         "admission Spearman",
         "median ratio",
     ):
-        table.add_column(name, justify="right" if name else "left", no_wrap=not name)
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
     for name, row in drift.refined.by_category.items():
         cells = [str(row.n), _number(row.spearman), _number(row.median_ratio)]
         if drift.admission is not None:
@@ -125,12 +125,12 @@ def _categories(drift: Drift) -> Table:
 def _watched(figures: tuple[Figure, ...]) -> Table:
     table = _table("watched figures, with 95% intervals of the change")
     for name in ("", "own", "now", "change", "from", "to", "tolerance", ""):
-        table.add_column(name, justify="right" if name else "left", no_wrap=not name)
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
     for figure in figures:
         values = (figure.change, figure.low, figure.high)
         ratio = figure.name.endswith("ratio")
-        shown = [f"x {math.exp(v):.3f}" if ratio else f"{v:+.3f}" for v in values]
-        tolerance = f"x {math.exp(figure.tolerance):.2f}" if ratio else f"{figure.tolerance:.2f}"
+        shown = [f"×{math.exp(v):.2f}" if ratio else f"{v:+.3f}" for v in values]
+        tolerance = f"×{math.exp(figure.tolerance):.2f}" if ratio else f"{figure.tolerance:.2f}"
         table.add_row(
             figure.name,
             f"{figure.own:.3f}",

@@ -15,6 +15,7 @@ from dwise_predict.evaluation.facts import UNDEFINED, fingerprint_facts
 from dwise_predict.evaluation.stability import ALL, read_stability, summary_rows
 
 if TYPE_CHECKING:
+    from dwise_predict.evaluation.changes import Refresh
     from dwise_predict.evaluation.outcomes import Outcomes
     from dwise_predict.evaluation.stability import Stability
     from dwise_predict.pipeline import RunResult
@@ -33,6 +34,8 @@ def print_summary(result: RunResult) -> None:
     if result.stability is not None:
         console.print(stability_table(result.stability))
     console.print(quality_table(result.metrics))
+    if result.refresh is not None:
+        console.print(refresh_table(result.refresh))
     console.print(f"bundle  {result.folder.bundle}", soft_wrap=True)
     console.print(f"report  {result.folder.report}", soft_wrap=True)
 
@@ -85,18 +88,39 @@ def quality_table(metrics: Metrics, title: str = "") -> Table:
 def stability_table(stability: Stability) -> Table:
     """How far rounds agree between servings of the same requests."""
     table = _table("rounds of the same requests in several servings", header=True)
-    for name in ("", "category", "requests", "identical", "Spearman", "mean difference"):
-        table.add_column(name, justify="left" if name in ("", "category") else "right")
+    names = ("", "category", "pairs", "requests", "identical", "Spearman", "mean diff.")
+    for name in names:
+        left = name in ("", "category")
+        table.add_column(name, justify="left" if left else "right", no_wrap=left)
     for row in summary_rows(stability):
-        compared = row.compared if row.category == ALL else ""
-        pairs = f" ({row.pairs} pairs)" if compared and row.pairs > 1 else ""
         table.add_row(
-            Text(compared + pairs),
+            Text(row.compared if row.category == ALL else ""),
             Text(printable(row.category)),
+            str(row.pairs),
             str(row.requests),
             UNDEFINED if row.identical is None else f"{row.identical:.1%}",
             UNDEFINED if row.spearman is None else f"{row.spearman:.3f}",
             UNDEFINED if row.mean_difference is None else f"{row.mean_difference:.2f}",
+        )
+    return table
+
+
+def refresh_table(refresh: Refresh) -> Table:
+    """What refreshing changed, on the same requests."""
+    what = "calibration of" if refresh.parent.refresh == "calibration" else "refreshed from"
+    table = _table(f"{what} {refresh.parent.source} in {refresh.seconds:.1f} s", header=True)
+    for name in ("", "before", "after", "better by", "from", "to"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=not name)
+    for change in refresh.changes:
+        table.add_row(
+            change.figure,
+            *(f"{value:.3f}" for value in (change.before, change.after)),
+            *(f"{value:+.3f}" for value in (change.gain, change.low, change.high)),
+        )
+    if refresh.unseen.unknown_profiles:
+        table.caption = (
+            f"{len(refresh.unseen.unknown_profiles)} profiles that the bundle was trained on were "
+            "not found: figures before and after may be too good (--trained-on)"
         )
     return table
 

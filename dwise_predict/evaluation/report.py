@@ -16,6 +16,7 @@ from dwise_predict.bundle import Metrics, PredictorBundle
 from dwise_predict.bundle.metrics import RankMetrics, Transfer
 from dwise_predict.errors import ReportError
 from dwise_predict.evaluation import plots
+from dwise_predict.evaluation.changes import Refresh, read_refresh
 from dwise_predict.evaluation.facts import UNDEFINED, fingerprint_facts
 from dwise_predict.evaluation.outcomes import Outcomes, outcomes
 from dwise_predict.evaluation.stability import Stability, read_stability, summary_rows
@@ -46,7 +47,13 @@ def write_report(folder: RunFolder) -> Path:
         keep_trailing_newline=True,
     )
     template = environment.get_template("report.html.jinja")
-    context = _context(profile, bundle, predictions, read_stability(folder.stability))
+    context = _context(
+        profile,
+        bundle,
+        predictions,
+        read_stability(folder.stability),
+        read_refresh(folder.refresh),
+    )
     write_text(folder.report, template.render(context))
     return folder.report
 
@@ -83,6 +90,7 @@ def _context(
     bundle: PredictorBundle,
     predictions: pa.Table,
     stability: Stability | None,
+    refresh: Refresh | None,
 ) -> dict[str, Any]:
     """Everything the template names."""
     held_out = evaluation_rows(profile.requests)
@@ -93,6 +101,7 @@ def _context(
     by_kind = {name: predictions[name].to_numpy() for name in _PREDICTED}
     return {
         "stability": [] if stability is None else _stability_cells(stability),
+        "refresh": refresh,
         "title": profile.run.fingerprint.model,
         "subtitle": _subtitle(profile),
         "tiles": _tiles(served, metrics),

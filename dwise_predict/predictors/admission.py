@@ -79,13 +79,14 @@ def continue_admission(
     settings: AdmissionSettings,
     seed: int,
 ) -> AdmissionPredictor:
-    """Add trees to ``start`` that correct it on these requests, at most ``settings.trees``.
+    """Correct ``start`` on these requests: by a factor, and by at most ``settings.trees`` trees.
 
-    As many as give the least squared error of log(rounds) on prompts that the added trees did not
-    see, in :data:`FOLDS` folds; none at all where they only make it worse.
+    The factor is the one that makes the mean error of log(rounds) zero. There are as many trees as
+    give the least squared error of log(rounds) on prompts that neither factor nor trees saw, in
+    :data:`FOLDS` folds. Where nothing is better than ``start``, it is returned.
 
     Args:
-        start: what to continue; its trees stay as they are.
+        start: what to continue; its trees stay as they are, but for the factor.
         features: as in :func:`fit_admission`.
         rounds: total denoising rounds, ``[n]``, at least 1.
         prompt: identifies the prompt of each request, ``[n]``; at least two distinct ones.
@@ -94,12 +95,15 @@ def continue_admission(
     """
     import lightgbm
 
-    booster, parameters = lightgbm.Booster(model_str=start.text), _parameters(settings, seed)
+    parameters = _parameters(settings, seed)
+    own = lightgbm.Booster(model_str=start.text)
+    errors = np.log(rounds) - own.predict(features, num_threads=1)
     folds = group_folds(prompt, min(FOLDS, len(np.unique(prompt))), seed)
-    errors = np.zeros(1 + settings.trees)
-    errors[0] = np.square(booster.predict(features, num_threads=1) - np.log(rounds)).sum()
+    unseen_errors = np.zeros(1 + settings.trees)
     for fold in range(int(folds.max()) + 1):
         inside = folds == fold
+        shift = float(errors[~inside].mean())
+        unseen_errors[0] += np.square(errors[inside] - shift).sum()
         rest = _dataset(features[~inside], rounds[~inside], settings)
         unseen = _dataset(features[inside], rounds[inside], settings, rest)
         history: dict[str, dict[str, list[float]]] = {}
@@ -109,29 +113,34 @@ def continue_admission(
             settings.trees,
             valid_sets=[unseen],
             valid_names=["unseen"],
-            init_model=booster,
+            init_model=_shifted(start, shift),
             callbacks=[lightgbm.record_evaluation(history)],
         )
-        errors[1:] += np.array(history["unseen"]["l2"]) * inside.sum()
-    best = int(errors.argmin())
-    if best == 0:
+        unseen_errors[1:] += np.array(history["unseen"]["l2"]) * inside.sum()
+    added = int(unseen_errors.argmin())
+    if np.square(errors).sum() <= unseen_errors[added]:
         return start
-    data = _dataset(features, rounds, settings)
-    return _predictor_of(
-        lightgbm.train(parameters, data, best, init_model=booster), settings.features
-    )
+    booster = _shifted(start, float(errors.mean()))
+    if added:
+        data = _dataset(features, rounds, settings)
+        booster = lightgbm.train(parameters, data, added, init_model=booster)
+    return _predictor_of(booster, settings.features)
 
 
 def scaled_admission(start: AdmissionPredictor, factor: float) -> AdmissionPredictor:
-    """The predictor whose predictions are those of ``start`` times ``factor`` (but at least 1)."""
+    """Multiply the predictions of ``start`` by ``factor``; they stay 1 at least."""
+    return _predictor_of(_shifted(start, math.log(factor)), start.features)
+
+
+def _shifted(start: AdmissionPredictor, shift: float) -> lightgbm.Booster:
+    """The model of ``start`` with ``shift`` added to its output, which is log(rounds)."""
     import lightgbm
 
     booster = lightgbm.Booster(model_str=start.text)
-    leaves = booster.dump_model()["tree_info"][0]["num_leaves"]
-    # The output is log(rounds), and each row reaches exactly one leaf of the first tree.
-    for leaf in range(leaves):
-        booster.set_leaf_output(0, leaf, booster.get_leaf_output(0, leaf) + math.log(factor))
-    return _predictor_of(booster, start.features)
+    # Each row reaches exactly one leaf of the first tree.
+    for leaf in range(booster.dump_model(num_iteration=1)["tree_info"][0]["num_leaves"]):
+        booster.set_leaf_output(0, leaf, booster.get_leaf_output(0, leaf) + shift)
+    return booster
 
 
 def _parameters(settings: AdmissionSettings, seed: int) -> dict[str, object]:
