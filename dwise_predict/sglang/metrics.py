@@ -76,7 +76,8 @@ class Exporter:
             return made.labels(own, *(more or {}).values())
 
         told = {key: str(value) for key, value in activation.describe().items()}
-        gauge("active", "1 where DWISE acts as labelled", told).set(activation.mode != "off")
+        self._active = gauge("active", "1 where DWISE acts as labelled", told)
+        self._active.set(activation.mode != "off")
         self._totals = {
             name: Total(f"dwise_{name}_total", text, labels).labels(own)
             for name, text in _TOTALS.items()
@@ -121,6 +122,11 @@ class Exporter:
                 self._ratio.labels(self._rank, kind).observe(ratio)
             ratios.clear()
         counts.planning_s.clear()
+
+    def ended(self, counts: Counts) -> None:
+        """Publish ``counts`` a last time: the plugin no longer acts."""
+        self._active.set(0)
+        self.publish(counts, None, force=True)
 
 
 _TOTALS = {

@@ -86,6 +86,8 @@ class Runtime:
         self.planner = self.recorder = None
         if self.tap is not None:
             self.tap.begin_round(())
+        if self._exporter is not None:
+            self._exporter.ended(self.counts)
 
     def arrived(self, req: Any) -> None:
         """A request joined the queue; one that could never be served is answered at once."""

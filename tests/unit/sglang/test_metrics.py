@@ -1,0 +1,29 @@
+"""What ``/metrics`` says once the plugin no longer acts."""
+
+import pytest
+
+from dwise_predict.sglang.activation import Activation
+from dwise_predict.sglang.metrics import Counts, Exporter
+from dwise_predict.sglang.settings import Settings
+
+prometheus = pytest.importorskip("prometheus_client", reason="comes with SGLang")
+
+
+def test_a_fault_is_seen_in_the_metrics():
+    exporter = Exporter(Activation(Settings(mode="schedule", policy="fcfs"), slots=4), rank=0)
+    counts = Counts(rounds=7)
+    exporter.publish(counts, None, force=True)
+    value = prometheus.REGISTRY.get_sample_value
+
+    def active():
+        (metric,) = (m for m in prometheus.REGISTRY.collect() if m.name == "dwise_active")
+        (sample,) = metric.samples
+        return sample.value
+
+    assert active() == 1
+    counts.rounds += 1
+    counts.fallbacks["fault"] += 1
+    exporter.ended(counts)
+    assert active() == 0
+    assert value("dwise_fallbacks_total", {"tp_rank": "0", "reason": "fault"}) == 1
+    assert value("dwise_rounds_total", {"tp_rank": "0"}) == 8
