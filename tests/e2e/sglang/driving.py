@@ -1,0 +1,87 @@
+"""The command line on tiny random checkpoints that stand in for a recipe's own."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.e2e.sglang.checkpoints import write_checkpoint
+from tests.runs import write_prompts
+
+DWISE = str(Path(sys.executable).with_name("dwise"))
+SLOTS = 8
+_CHAT = (
+    "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
+    "assistant:"
+)
+
+
+@dataclass
+class Campaign:
+    """A checkpoint, prompts, and the flags with which a recipe takes them."""
+
+    recipe: str
+    folder: Path
+    budget: int = 24
+    requests: int = 72
+    settings: tuple = ()
+    variables: dict = field(default_factory=dict)
+
+    @property
+    def checkpoint(self):
+        return self.folder / "checkpoint"
+
+    def write(self, architecture, certainty):
+        write_checkpoint(self.checkpoint, architecture, certainty=certainty)
+        return self.complete()
+
+    def complete(self):
+        """Add what a checkpoint folder needs for chats, and the prompts."""
+        (self.checkpoint / "chat_template.jinja").write_text(_CHAT)
+        write_prompts(self.folder / "prompts.jsonl", self.requests)
+        return self
+
+    @property
+    def overrides(self):
+        """The recipe on a CPU; decoding is its own."""
+        settings = (
+            f"model.repo={self.checkpoint}",
+            f"engine.slots={SLOTS}",
+            "engine.device=cpu",
+            "engine.dtype=float32",
+            "engine.sglang.attention_backend=torch_native",
+            "engine.sglang.kv_pool_gib=0.5",
+            f"decoding.budget_tokens={self.budget}",
+            "predictors.refiner.width=32",
+            "predictors.refiner.epochs=5",
+            *self.settings,
+        )
+        return [word for setting in settings for word in ("--set", setting)]
+
+    @property
+    def flags(self):
+        return ["--model", self.recipe, "--workload", "prompts.jsonl", *self.overrides]
+
+    @property
+    def environment(self):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("DWISE_")}
+        return clean | self.variables
+
+    def start(self, *words, **more):
+        return subprocess.Popen(
+            [DWISE, *map(str, words)],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **more,
+        )
+
+    def dwise(self, *words):
+        """Run a command; returns what it wrote to both streams. It must succeed."""
+        process = self.start(*words)
+        stdout, stderr = process.communicate(timeout=600)
+        assert process.returncode == 0, stderr
+        return stdout + stderr

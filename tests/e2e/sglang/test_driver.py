@@ -1,0 +1,183 @@
+"""``dwise train`` through SGLang: recipes with tiny checkpoints, to bundles that SGLang uses."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from dwise_predict.bundle import PredictorBundle
+from dwise_predict.engines.sglang_engine.arguments import algorithm_config
+from dwise_predict.profile import read_profile
+from dwise_predict.recipe import load_recipe
+from dwise_predict.workload.jsonl import read_jsonl
+from tests.e2e.sglang import environment
+from tests.e2e.sglang.driving import DWISE, SLOTS, Campaign
+from tests.e2e.sglang.inprocess import Setting
+from tests.e2e.sglang.server import Server
+from tests.e2e.sglang.workloads import random_requests
+
+ARCHITECTURES = {"llada2.1-mini": "LLaDA2MoeModelLM", "sdar-8b": "SDARForCausalLM"}
+
+
+@pytest.fixture(scope="module", params=list(ARCHITECTURES))
+def trained(request, tmp_path_factory):
+    """A campaign that ``dwise train`` took from prompts to a bundle."""
+    campaign = Campaign(request.param, tmp_path_factory.mktemp(request.param))
+    campaign.write(ARCHITECTURES[request.param], certainty=12.0)
+    said = campaign.dwise("train", *campaign.flags, "--out", "run")
+    return campaign, said
+
+
+def test_train_goes_from_prompts_to_a_bundle(trained):
+    campaign, said = trained
+    run = campaign.folder / "run"
+    assert "starting SGLang" in said and "profile: done" in said
+    requests = read_jsonl(run / "workload.jsonl")
+    profile = read_profile(run / "profile")
+    assert profile.requests["request_id"].to_pylist() == [r.request_id for r in requests]
+    fingerprint = profile.run.fingerprint
+    recipe = load_recipe(campaign.recipe, [*campaign.overrides[1::2]])
+    assert fingerprint.engine == "sglang" and fingerprint.budget_tokens == campaign.budget
+    assert fingerprint.algorithm_parameters == recipe.decoding.parameters
+    assert profile.run.engine.slots == SLOTS and profile.run.batching == "stock"
+    rows = profile.requests.to_pylist()
+    assert all(row["rounds"] == sum(row["rounds_per_block"]) > 0 for row in rows)
+    assert all(row["words"] > 1 and row["token_bins"] for row in rows)
+    # The first category has answers to check.
+    judged = {row["category"] for row in rows if row["answer_correct"] is not None}
+    assert judged == {"a"}
+    # First come, first served: in the order of the workload.
+    arrivals = profile.requests["arrival_s"].to_pylist()
+    assert arrivals == sorted(arrivals)
+    assert not (run / "profile" / "shards").exists()
+    bundle = PredictorBundle.load(run / "bundle")
+    assert bundle.config.fingerprint == fingerprint
+    assert (run / "report.html").is_file()
+
+
+def test_dwise_serve_is_active_with_the_bundle(trained, tmp_path):
+    campaign, _ = trained
+    decoding = load_recipe(campaign.recipe).decoding
+    config = algorithm_config(decoding)
+    setting = Setting(
+        campaign.checkpoint, decoding.algorithm, config, decoding.block_size, slots=SLOTS
+    )
+    command = [DWISE, "serve", "--bundle", str(campaign.folder / "run" / "bundle"), "--"]
+    with Server(setting, tmp_path, command=command) as server:
+        answers = server.generate_all(random_requests(16, budget=campaign.budget))
+        (said,) = server.dwise()
+    assert all(isinstance(answer, list) for answer in answers)
+    assert said["mode"] == "schedule" and said["fingerprint"] == "compatible"
+    assert said["reason"] == "" and said["refinements"] > 0 and said["fallbacks"] == {}
+
+
+@pytest.fixture
+def campaign(tmp_path):
+    """One that takes a while: SDAR's rounds are many and small."""
+    return Campaign("sdar-8b", tmp_path, budget=48).write("SDARForCausalLM", certainty=6.0)
+
+
+def recorded(campaign):
+    """Records so far."""
+    segments = sorted((campaign.folder / "run/profile/shards/recording").glob("*.jsonl"))
+    lines = [line for path in segments for line in path.read_text().splitlines()]
+    return [line for line in lines if '"request_id"' in line]
+
+
+def wait_for(campaign, process, count):
+    until = time.monotonic() + 300
+    while len(recorded(campaign)) < count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def descendants(pid):
+    """Processes below ``pid``."""
+    found, todo = [], [pid]
+    while todo:
+        parent = todo.pop()
+        for path in Path(f"/proc/{parent}/task").glob("*/children"):
+            children = [int(child) for child in path.read_text().split()]
+            found += children
+            todo += children
+    return found
+
+
+def gone(pids):
+    """Wait until none of them runs any more."""
+    until = time.monotonic() + 90
+    alive = list(pids)
+    while alive and time.monotonic() < until:
+        alive = [pid for pid in alive if running(pid)]
+        time.sleep(0.1)
+    return not alive
+
+
+def running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_killed_driver_and_a_killed_engine_lose_what_was_in_flight(campaign):
+    flags = ["profile", *campaign.flags, "--out", "run", "--resume"]
+    # The driver, by SIGKILL: everything it started ends too.
+    process = campaign.start(*flags)
+    wait_for(campaign, process, 10)
+    below = descendants(process.pid)
+    process.kill()
+    process.communicate()
+    assert len(below) >= 3 and gone(below)
+    first = len(recorded(campaign))
+    # The engine, by SIGKILL: the driver says so.
+    process = campaign.start(*flags)
+    wait_for(campaign, process, first + 10)
+    engine = [pid for pid in descendants(process.pid) if os.getpgid(pid) != os.getpgid(0)]
+    os.kill(engine[0], signal.SIGKILL)
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 2 and "Traceback" not in stderr
+    assert "SGLang ended (status -9)" in stderr and "continue with --resume" in stderr
+    assert gone(engine)
+    # Ctrl-C.
+    process = campaign.start(*flags)
+    wait_for(campaign, process, len(recorded(campaign)) + 5)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130 and "Traceback" not in stderr
+    assert stderr.splitlines()[-1].startswith("interrupted; continue with: dwise profile --model")
+    # What was recorded is not served again.
+    kept = {json.loads(line)["request_id"] for line in recorded(campaign)}
+    said = campaign.dwise(*flags)
+    assert "profile: done" in said
+    profile = read_profile(campaign.folder / "run" / "profile")
+    requests = read_jsonl(campaign.folder / "run" / "workload.jsonl")
+    assert profile.requests["request_id"].to_pylist() == [r.request_id for r in requests]
+    assert len(kept) < len(requests)
+    shards = profile.requests["shard"].to_pylist()
+    assert set(shards) == {1, 2, 3, 4}
+    assert sum(shard < 4 for shard in shards) >= len(kept) - SLOTS
+
+
+def test_what_sglang_cannot_do_is_said_with_its_log(campaign):
+    process = campaign.start(
+        "profile", *campaign.flags, "--set", "engine.sglang.attention_backend=flashinfer"
+    )
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 2 and "Traceback (most recent call last)" not in stderr[:200]
+    assert "sglang.log" in stderr
+
+
+@pytest.mark.skipif(environment.VERSION != "0.5.20", reason="the same on every release")
+def test_prompts_that_are_too_long_are_named_before_any_is_served(campaign):
+    with (campaign.folder / "prompts.jsonl").open("a") as file:
+        file.write(json.dumps({"prompt": "x " * 3000, "request_id": "long"}) + "\n")
+    process = campaign.start("profile", *campaign.flags, "--out", "run")
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert "1 (long) requests have more tokens" in stderr
+    assert recorded(campaign) == []
