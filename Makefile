@@ -71,11 +71,12 @@ fmt: setup-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The announcements of mkdocs 2 concern nobody here: pyproject.toml keeps to mkdocs 1.
+# Not --quiet: it would hide warnings from --strict, too. The announcements of mkdocs 2 concern
+# nobody here: pyproject.toml keeps to mkdocs 1.
 MKDOCS = NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs
 
 docs: $(VENV)/.ready-docs
-	$(MKDOCS) build --quiet --strict
+	$(MKDOCS) build --strict
 	@echo 'site/index.html'
 
 docs-serve: $(VENV)/.ready-docs
