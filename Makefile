@@ -13,7 +13,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: help setup setup-dev demo test lint fmt docs docs-serve figures soak-kill measure-admission test-sglang tokens-sglang soak-sglang sglang-wheels clean
+.PHONY: help setup setup-dev demo test lint fmt docs docs-serve figures soak-kill measure-admission test-sglang tokens-sglang soak-sglang soak-sglang-http sglang-wheels clean
 
 help:
 	@sed -n '1,3s/^# //p' Makefile
@@ -27,6 +27,7 @@ help:
 	@echo 'make tokens-sglang  same tokens with the plugin on and off, in all 48 combinations'
 	@echo 'make serve-tiny  the embedded model in SGLang on a CPU; BUNDLE=runs/mine/bundle for your own'
 	@echo 'make soak-sglang  2,000 requests with aborts and odd prompts, without and with prefix cache'
+	@echo 'make soak-sglang-http  the same through HTTP, with clients that go away'
 
 setup: $(VENV)/.ready-train
 
@@ -132,7 +133,11 @@ tokens-sglang: $(SGLANG_VENV)/.ready
 
 # Aborts in every state, priorities, odd prompts and KV pressure, without and with prefix cache.
 soak-sglang: $(SGLANG_VENV)/.ready
-	$(SGLANG_VENV)/bin/python -m tests.e2e.sglang.soak 2000
+	$(SGLANG_VENV)/bin/python -m tests.e2e.sglang.soak engine 2000
+
+# The same through HTTP, with clients that go away.
+soak-sglang-http: $(SGLANG_VENV)/.ready
+	$(SGLANG_VENV)/bin/python -m tests.e2e.sglang.soak http 2000
 
 clean:
 	rm -rf build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -110,6 +110,7 @@ class RoundScheduler:
             budget_tokens=event.budget_tokens,
             prefill_left=event.prompt_blocks,
             estimate=event.estimate,
+            tier=event.tier,
             arrived_round=self.clock.round,
             arrived_prompt_blocks=self.clock.prompt_blocks,
         )
@@ -121,7 +122,8 @@ class RoundScheduler:
     def _key(self, state: RequestState) -> Key:
         if state.overdue:
             return state.key
-        return 0, self.policy.priority(state, self.clock), state.arrival_s, state.request_id
+        priority = self.policy.priority(state, self.clock)
+        return 2 * state.tier, priority, state.arrival_s, state.request_id
 
     def _note_zero(self, state: RequestState) -> None:
         if not state.reached_zero:
@@ -142,7 +144,8 @@ class RoundScheduler:
                 continue
             state.overdue = True
             self.counters.overdue += 1
-            self.former.changed(state, (-1, deadline, state.arrival_s, request_id))
+            key = 2 * state.tier - 1, deadline, state.arrival_s, request_id
+            self.former.changed(state, key)
 
 
 def _check(request_id: str, what: str, *numbers: float) -> None:

@@ -17,7 +17,8 @@ class Arrived(NamedTuple):
 
     ``estimate`` is what the policy's predictor says at admission, in the unit of the policy:
     total denoising rounds (``dwise``, ``oracle``), output tokens (``ssjf``, ``s3``, ``trail``) or
-    a rank score (``ltr``). Policies without a predictor ignore it.
+    a rank score (``ltr``). Policies without a predictor ignore it. Whoever is of a smaller ``tier``
+    goes before all of a larger one, whatever the policy says.
     """
 
     request_id: str
@@ -26,6 +27,7 @@ class Arrived(NamedTuple):
     prompt_blocks: int
     budget_tokens: int
     estimate: float = 0.0
+    tier: int = 0
 
 
 class PromptBlockProcessed(NamedTuple):
@@ -76,7 +78,10 @@ class Residency(Enum):
 
 
 Key = tuple[int, float, float, str]
-"""Order of service, smallest first: class (-1 overdue, 0 other), priority, arrival, request id."""
+"""Order of service, smallest first: class, priority, arrival, request id.
+
+The class is twice the tier, and one less for requests that are overdue.
+"""
 
 
 @dataclass(slots=True)
@@ -95,6 +100,7 @@ class RequestState:
     budget_tokens: int
     prefill_left: int
     estimate: float
+    tier: int = 0
     arrived_round: int = 0
     arrived_prompt_blocks: int = 0
     rounds: int = 0

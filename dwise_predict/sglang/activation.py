@@ -129,9 +129,6 @@ def _slots(settings: Settings, arguments: Any) -> int:
         "drop --enable-dp-attention: its ranks would have to plan idle rounds together": (
             arguments.enable_dp_attention
         ),
-        "drop --enable-priority-scheduling: DWISE orders by remaining work, not by priority": (
-            settings.mode == "schedule" and arguments.enable_priority_scheduling
-        ),
         "drop --enable-streaming-session: sessions keep rows that residents need": (
             settings.mode == "schedule" and getattr(arguments, "enable_streaming_session", False)
         ),

@@ -71,6 +71,10 @@ class Planner:
             multiplier=max(1, min(settings.resident_multiplier, rows // activation.slots)),
             kv_tokens=scheduler.max_total_num_tokens,
         )
+        # Priorities of requests count where SGLang is told that they do; 0 where not.
+        self._tier = 0
+        if scheduler.enable_priority_scheduling:
+            self._tier = 1 if scheduler.schedule_low_priority_values_first else -1
         self._curves = settings.curves
         name = settings.policy.partition("-")[0]
         policy = make_policy(name, {"estimate": "residual"} if self._curves else {})
@@ -106,6 +110,7 @@ class Planner:
                 prompt_blocks=tracked.prompt_blocks,
                 budget_tokens=min(tracked.budget_tokens, most - prompt_tokens),
                 estimate=tracked.estimate,
+                tier=self._tier * tracked.req.priority if self._tier else 0,
             )
         )
 

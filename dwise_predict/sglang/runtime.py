@@ -184,7 +184,10 @@ class Runtime:
         recording = None if self.recorder is None else str(self.recorder.writer.folder)
         fingerprint = self.activation.fingerprint
         serves = None if fingerprint is None else fingerprint.model_dump()
-        return {**self.activation.describe(), "serves": serves, "recording": recording, **totals}
+        self._count_present()
+        present = {name: getattr(self.counts, name) for name in ("residents", "running", "waiting")}
+        own = {"serves": serves, "recording": recording}
+        return {**self.activation.describe(), **own, **present, **totals}
 
     def _now(self) -> float:
         return time.perf_counter() - self._origin

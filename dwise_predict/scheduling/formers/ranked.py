@@ -132,7 +132,7 @@ class Ranked:
 
     def _incumbent(self, key: Key) -> Key:
         order, priority, arrival_s, request_id = key
-        if order < 0:
+        if order % 2:  # overdue
             return key
         return order, priority - self.hysteresis * abs(priority), arrival_s, request_id
 

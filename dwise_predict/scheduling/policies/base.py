@@ -37,6 +37,7 @@ class Policy(ABC):
     def patience(self, state: RequestState) -> float | None:
         """Rounds after its arrival from which the request is overdue; None: never.
 
-        Overdue requests go before all others, in the order in which they became overdue.
+        Overdue requests go before all others of their tier, in the order in which they became
+        overdue.
         """
         return None

@@ -1,12 +1,18 @@
 """The command line on tiny random checkpoints that stand in for a recipe's own."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
+import time
+import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dwise_predict.recording import recorded_requests
 from tests.e2e.sglang.checkpoints import write_checkpoint
+from tests.e2e.sglang.server import free_port
 from tests.runs import write_prompts
 
 DWISE = str(Path(sys.executable).with_name("dwise"))
@@ -85,3 +91,56 @@ class Campaign:
         stdout, stderr = process.communicate(timeout=600)
         assert process.returncode == 0, stderr
         return stdout + stderr
+
+
+class RecordingServer:
+    """``dwise profile serve`` of a campaign's recipe; can be killed and started again."""
+
+    def __init__(self, campaign, name, *flags):
+        self.campaign = campaign
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.recording = campaign.folder / f"recording-{name}"
+        self.log = campaign.folder / f"{name}.log"
+        self.process = None
+        self.flags = flags
+
+    def start(self):
+        """Start the process; use :meth:`wait` before it is needed."""
+        command = [DWISE, "profile", "serve", "--model", self.campaign.recipe]
+        place = ["--recording", str(self.recording), "--port", str(self.port)]
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                [*command, *self.campaign.overrides, *place, *self.flags],
+                cwd=self.campaign.folder,
+                env=self.campaign.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return self
+
+    def wait(self):
+        deadline = time.monotonic() + 240
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, self.log.read_text()[-3000:]
+            with (
+                contextlib.suppress(OSError),
+                urllib.request.urlopen(f"{self.url}/health", timeout=30),
+            ):
+                return self
+            time.sleep(0.2)
+        raise AssertionError(f"the server did not come up: {self.log.read_text()[-3000:]}")
+
+    def recorded(self):
+        """Ids of recorded requests."""
+        if not (self.recording / "recording.json").exists():
+            return []
+        return list(recorded_requests(self.recording))
+
+    def kill(self):
+        """SIGKILL to every process of it."""
+        if self.process is not None and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()

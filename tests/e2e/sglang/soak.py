@@ -1,8 +1,8 @@
 """Random requests, aborts and pressure; nothing may leak or be lost.
 
 On one in-process scheduler, where a request is aborted in just the state that was drawn for it, and
-on an HTTP server, whose clients go away as well. ``python -m tests.e2e.sglang.soak 2000`` is the
-long run of both; short ones are tests.
+on an HTTP server, whose clients go away as well. ``python -m tests.e2e.sglang.soak engine 2000`` and
+``… http 2000`` are the long runs; short ones are tests.
 """
 
 import os
@@ -166,26 +166,35 @@ def _through_http(server, request, fate, share):
 def main():
     environment.prepare()
     os.environ["DWISE_BUNDLE"] = "tiny"
+    kind, count = sys.argv[1], int(sys.argv[2])
+    run = {"engine": engine_soak, "http": http_soak}[kind]
+    for radix in (False, True):
+        with tempfile.TemporaryDirectory() as folder:
+            print(kind, "with prefix cache" if radix else "without prefix cache", flush=True)
+            print(*run(count, radix, Path(folder)), sep="\n", flush=True)
+
+
+def engine_soak(count, radix, folder):
+    """What became of requests, and what the plugin says, after :func:`soak`."""
     from tests.e2e.sglang.inprocess import Engine, Setting, shut_down
+    from tests.e2e.sglang.workloads import TINY
+
+    engine = Engine(Setting(TINY, kv_tokens=2048, radix=radix), folder)
+    seen, said = soak(engine, count, seed=int(radix)), engine.internal_state()["dwise"]
+    shut_down()
+    return seen, said
+
+
+def http_soak(count, radix, folder):
+    """The same after :func:`soak_http`."""
+    from tests.e2e.sglang.inprocess import Setting
     from tests.e2e.sglang.server import Server
     from tests.e2e.sglang.workloads import TINY
 
-    count = int(sys.argv[1])
-    for radix in (False, True):
-        with tempfile.TemporaryDirectory() as folder:
-            engine = Engine(Setting(TINY, kv_tokens=2048, radix=radix), Path(folder))
-            print("radix" if radix else "no radix", soak(engine, count, seed=int(radix)))
-            print(engine.internal_state()["dwise"])
-            shut_down()
-    for radix in (False, True):
-        with tempfile.TemporaryDirectory() as folder:
-            setting = Setting(TINY, kv_tokens=2048, radix=radix)
-            variables = {"DWISE_BUNDLE": "tiny", "DWISE_STRICT": "1"}
-            with Server(setting, Path(folder), variables) as server:
-                seen = soak_http(server, count, seed=int(radix))
-                print("HTTP, radix" if radix else "HTTP, no radix")
-                print({f"{fate}: {end}": n for (fate, end), n in sorted(seen.items())})
-                print(*server.dwise())
+    setting = Setting(TINY, kv_tokens=2048, radix=radix)
+    with Server(setting, folder, {"DWISE_BUNDLE": "tiny", "DWISE_STRICT": "1"}) as server:
+        seen = soak_http(server, count, seed=int(radix))
+        return {f"{fate}: {end}": n for (fate, end), n in sorted(seen.items())}, *server.dwise()
 
 
 if __name__ == "__main__":

@@ -33,11 +33,6 @@ REFUSALS = {
     "no bundle": ({"DWISE_POLICY": "dwise"}, {}, "DWISE_BUNDLE"),
     "whole blocks": ({"DWISE_POLICY": "fcfs"}, {"fdfo": False}, "--no-dllm-fdfo"),
     "no slots": ({"DWISE_POLICY": "fcfs"}, {"slots": None}, "--max-running-requests"),
-    "priorities": (
-        {"DWISE_POLICY": "fcfs"},
-        {"more": {"enable_priority_scheduling": True}},
-        "--enable-priority-scheduling",
-    ),
     "misspelt variable": ({"DWISE_BUNDEL": "tiny"}, {}, "DWISE_BUNDLE"),
     "bad policy": ({"DWISE_POLICY": "dwis"}, {}, "did you mean 'dwise'"),
     "bad slots": ({"DWISE_SLOTS": "many"}, {}, "DWISE_SLOTS"),

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from dwise_predict.assembly import assemble_profile
+from dwise_predict.bundle import PredictorBundle
 from dwise_predict.errors import ProfileError
 from dwise_predict.predictors.features import token_bins
 from dwise_predict.profile import read_profile
-from dwise_predict.recipe import PredictorSettings, RefinerSettings
+from dwise_predict.recipe import AdmissionSettings, PredictorSettings, RefinerSettings
 from dwise_predict.recording import recorded_requests
 from dwise_predict.scheduling import fcfs_scheduler
 from dwise_predict.training import train_bundle
@@ -132,7 +133,8 @@ def test_another_server_is_not_mixed_in(engine, served, tmp_path, monkeypatch):
     assert said["mode"] == "off" and "slots: 8 -> 4" in said["reason"]
 
 
-def test_a_recording_trains_a_bundle_that_fits_the_server(engine, tmp_path, monkeypatch):
+@pytest.mark.parametrize("features", ["sizes", "extended"])
+def test_a_recording_trains_a_bundle_that_fits_the_server(engine, tmp_path, monkeypatch, features):
     """The whole way: record in SGLang, train, serve in SGLang."""
     torch_queue, requests = tiny_requests(torch_engine(), 96)
     folder = tmp_path / "recording"
@@ -147,7 +149,8 @@ def test_a_recording_trains_a_bundle_that_fits_the_server(engine, tmp_path, monk
         folder, split, tmp_path / "profile", workload="builtin", seed=0, budget_tokens=256
     )
     small = RefinerSettings(width=32, members=1, epochs=5, calibration_folds=2)
-    train_bundle(profile, tmp_path / "bundle", PredictorSettings(refiner=small), seed=0)
+    settings = PredictorSettings(admission=AdmissionSettings(features=features), refiner=small)
+    train_bundle(profile, tmp_path / "bundle", settings, seed=0)
     monkeypatch.setenv("DWISE_BUNDLE", str(tmp_path / "bundle"))
     monkeypatch.setenv("DWISE_STRICT", "1")
     sglang = engine(Setting(TINY))
@@ -155,6 +158,18 @@ def test_a_recording_trains_a_bundle_that_fits_the_server(engine, tmp_path, monk
     assert said["mode"] == "schedule" and said["fingerprint"] == "compatible"
     for request in torch_queue[:16]:
         sglang.submit(request.request_id, request.prompt_ids, request.budget_tokens)
+    tracked = dict(sglang.scheduler._dwise.tracked)
     sglang.run()
     sglang.assert_drained()
-    assert sglang.scheduler._dwise.state()["refinements"] > 0
+    state = sglang.scheduler._dwise.state()
+    assert state["refinements"] > 0 and state["fallbacks"] == {}
+    admission = PredictorBundle.from_pretrained(tmp_path / "bundle").admission
+    assert admission.features == features
+    for request in torch_queue[:16]:
+        text = requests[request.request_id].text
+        assert tracked[request.request_id].estimate == admission.rounds(
+            words=len(text.split()),
+            newlines=text.count("\n"),
+            prompt_tokens=len(request.prompt_ids),
+            token_ids=request.prompt_ids,
+        )

@@ -120,6 +120,30 @@ def test_prompts_shorter_than_a_block_are_not_starved(engine, monkeypatch, check
     assert longest_wait(engine(setting, eos_ids=(EOS,)), queue) == 0
 
 
+@pytest.mark.parametrize("low_first", [False, True])
+def test_priorities_go_before_remaining_work(engine, monkeypatch, low_first):
+    monkeypatch.setenv("DWISE_BUNDLE", "tiny")
+    more = {"enable_priority_scheduling": True, "schedule_low_priority_values_first": low_first}
+    sglang = engine(Setting(TINY, slots=3, more=more))
+    queue, priorities = random_requests(24, seed=4), (1, None, 7, 0)
+    for i, request in enumerate(queue[:12]):
+        sglang.submit(request.request_id, request.prompt_ids, 32, priority=priorities[i % 4])
+    rounds = 0
+    while not all(request.finished() for request in sglang.requests.values()):
+        present = [r for r in sglang.requests.values() if not r.finished()]
+        ran = sglang.step().reqs
+        left_out = [r.priority for r in present if r not in ran]
+        worst = [r.priority for r in ran]
+        if left_out:
+            assert max(worst) <= min(left_out) if low_first else min(worst) >= max(left_out)
+        rounds += 1
+        if rounds % 5 == 0 and len(sglang.requests) < len(queue):
+            late = queue[len(sglang.requests)]
+            sglang.submit(late.request_id, late.prompt_ids, 32, priority=priorities[rounds % 4])
+    sglang.assert_drained()
+    assert len(sglang.requests) > 16 and sglang.scheduler._dwise.state()["fallbacks"] == {}
+
+
 @pytest.mark.parametrize("radix", [False, True])
 def test_an_abort_between_two_blocks_frees_everything(engine, monkeypatch, radix):
     """SGLang 0.5.20 forgets the KV of residents that hold no row of the request pool."""

@@ -52,6 +52,8 @@ ATTRIBUTES = {
             "self.truncation_align_size",
             "self.max_total_num_tokens",
             "self.tp_cpu_group",
+            "self.enable_priority_scheduling =",
+            "self.schedule_low_priority_values_first =",
             "self.metrics_reporter",
         ),
         "managers/utils.py": ("accept_length_per_req_cpu",),
@@ -59,7 +61,7 @@ ATTRIBUTES = {
         "dllm/config.py": ("self.max_running_requests =", "self.first_done_first_out_mode ="),
         "runtime_context.py": ("def get_parallel", "def get_exec"),
         "arg_groups/fields/exec_.py": ("cuda_graph_max_bs_decode", "dllm_fdfo"),
-        "arg_groups/fields/schedule.py": ("max_running_requests", "enable_priority_scheduling"),
+        "arg_groups/fields/schedule.py": ("max_running_requests",),
     },
 }
 
