@@ -97,6 +97,10 @@ class Baselines:
             raise BaselineError("TRAIL needs recorded rounds (record_rounds)")
         texts = prompts_of(source.profile, requests)
         admission = self.admission(method, [texts[row] for row in source.rows])
+        if rounds is not None:
+            # Several requests of a trace may be drawn from one that was profiled.
+            ids = source.profile.requests["request_id"].take(source.rows)
+            rounds = rounds.of(ids.to_pylist())
         return LearnedLengths(method, self[method], admission, rounds)
 
     def told(self, method: Method, requests: Sequence[Request]) -> Told:
@@ -115,8 +119,8 @@ class Baselines:
 class LearnedLengths:
     """Estimates of one baseline for the requests of a simulation.
 
-    ``admission`` float64 [N] is in the unit of the policy; ``rounds`` are recorded rounds of all N
-    requests, where the method reads them.
+    ``admission`` float64 [N] is in the unit of the policy; ``rounds`` are the recorded rounds of
+    the same N requests in the same order, where the method reads them.
     """
 
     name: str
@@ -138,5 +142,5 @@ class LearnedLengths:
             return Predictions(admission, reestimate=baseline.simulated(workload, admission))
         if isinstance(baseline, Trail):
             assert self.rounds is not None
-            return Predictions(admission, reestimate=baseline.simulated(workload, self.rounds))
+            return Predictions(admission, reestimate=baseline.simulated(self.rounds))
         return Predictions(admission)

@@ -148,6 +148,8 @@ def load_encoder(settings: EncoderSettings) -> TextEncoder:
     finally:
         if bars:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+    if tokenizer.pad_token is None:
+        raise BaselineError(f"the tokenizer of {settings.model!r} has no padding token")
     return TextEncoder(settings, tokenizer, model)
 
 

@@ -35,7 +35,6 @@ from dwise_predict.engines.protocol import Refinement, RoundHidden
 from dwise_predict.errors import BaselineError
 from dwise_predict.progress import Advance
 from dwise_predict.simulation.predictions import Reestimate
-from dwise_predict.simulation.workload import SimulatedWorkload
 
 
 class Trail:
@@ -123,12 +122,12 @@ class Trail:
             "rounds_per_token": 1.0 / self.tokens_per_round,
         }
 
-    def simulated(self, workload: SimulatedWorkload, rounds: RecordedRounds) -> Reestimate:
-        """Estimates after every round of ``workload``, whose rounds were recorded.
+    def simulated(self, rounds: RecordedRounds) -> Reestimate:
+        """Estimates after every round of a replay; ``rounds`` are its N requests', in order.
 
         A request that takes more rounds there than in the recording keeps its last estimate.
         """
-        estimates = [e.tolist() for e in self.remaining(rounds.of(workload.request_ids))]
+        estimates = [own.tolist() for own in self.remaining(rounds)]
 
         def ask(index: int, rounds_done: int, block_done: bool) -> float | None:
             own = estimates[index]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from dwise_predict.baselines.buckets import BucketClassifier, train_buckets
@@ -137,7 +137,10 @@ class _Trainer:
         settings = self.settings
         if method == "ssjf":
             return train_ssjf(self.examples, settings.ssjf, seed, advance)
-        twice: Callable[[float], None] = lambda steps: advance(2 * steps)  # noqa: E731
+
+        def twice(steps: float) -> None:
+            advance(2 * steps)
+
         if method == "ltr":
             return train_ltr(self.examples, settings.ltr, seed, twice)
         if method == "s3":

@@ -11,7 +11,10 @@ import dwise_predict
 
 PACKAGE = Path(dwise_predict.__file__).parent
 ENGINES = {"sglang", "transformers", "datasets", "vllm"}
-ABOVE = {"engines", "sglang", "training", "pipeline", "evaluation", "cli", "profile_repo"}
+ABOVE = {
+    *{"engines", "sglang", "training", "pipeline", "evaluation", "cli", "profile_repo"},
+    *{"baselines", "experiments"},
+}
 
 
 def imported(path: Path) -> set[str]:
