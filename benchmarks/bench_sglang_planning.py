@@ -2,7 +2,8 @@
 
 Runs the real in-process scheduler with a stubbed-out forward pass, so that what is left is host
 work. Prints the plugin's part (planning, bookkeeping, reading refined estimates) beside SGLang's
-own host work in the same rounds, which is the baseline.
+own host work in the same rounds, which is the baseline. Both are CPU time of the thread: other
+processes on the machine lengthen it by what they push out of its caches, not by taking turns.
 
     .venv-sglang-0.5.20/bin/python benchmarks/bench_sglang_planning.py
 """
@@ -47,13 +48,13 @@ class Stopwatch:
                 return method(*args, **kwargs)
             self._depth += 1
             self.calls += 1
-            started = time.perf_counter()
+            started = time.thread_time()
             try:
                 return method(*args, **kwargs)
             finally:
                 self._depth -= 1
                 if not self._depth:
-                    self.seconds += time.perf_counter() - started
+                    self.seconds += time.thread_time() - started
 
         setattr(owner, name, timed)
 
@@ -150,9 +151,9 @@ def main() -> None:
         submit(RESIDENTS + 64 - len(runtime.tracked), 2)
         plugin.seconds = engines.seconds = tap.seconds = 0.0
         engines.calls = 0
-        started = time.perf_counter()
+        started = time.thread_time()
         engine.step()
-        total = time.perf_counter() - started - tap.seconds
+        total = time.thread_time() - started - tap.seconds
         own = plugin.seconds - engines.seconds - engines.calls * timing
         times.append((own, total - own, len(scheduler.dllm_manager.waiting_queue)))
     full = [t for t in times if t[2] >= 0.9 * RESIDENTS]

@@ -241,16 +241,21 @@ class Runtime:
         counts.rounds += 1
         counts.prefill_only_rounds += all(row.prefill for row in rows)
         counts.filled_slots += len(rows)
-        self._count_present()
+        counts.running = len(rows)
+        counts.residents = len(self._scheduler.dllm_manager.waiting_queue)
+        counts.waiting = len(self._scheduler.waiting_queue)
 
     def _count_present(self) -> None:
+        """As :meth:`_count` between rounds, when the residents that finished do not count."""
         counts = self.counts
+        residents = self._scheduler.dllm_manager.waiting_queue
+        counts.residents = sum(not req.finished() for req in residents)
         counts.waiting = len(self._scheduler.waiting_queue)
-        counts.residents = len(self.tracked) - counts.waiting
-        counts.running = min(len(self._rows), counts.residents)
+        counts.running = min(counts.running, counts.residents)
 
     def _publish(self, force: bool = False) -> None:
-        self._count_present()
+        if force:
+            self._count_present()
         if self._exporter is not None:
             core = None if self.planner is None else self.planner.core.counters
             self._exporter.publish(self.counts, core, force)

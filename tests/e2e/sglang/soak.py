@@ -1,7 +1,7 @@
 """Random requests, aborts and pressure; nothing may leak or be lost.
 
-On one in-process scheduler, where a request is aborted in just the state that was drawn for it, and
-on an HTTP server, whose clients go away as well. ``python -m tests.e2e.sglang.soak engine 2000`` and
+On one in-process scheduler, where a request is aborted in just the state drawn for it, and on an
+HTTP server, whose clients go away as well. ``python -m tests.e2e.sglang.soak engine 2000`` and
 ``… http 2000`` are the long runs; short ones are tests.
 """
 

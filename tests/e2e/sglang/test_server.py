@@ -74,6 +74,9 @@ def test_clients_that_disconnect_leave_nothing_behind(server):
     assert server.alive()
     (said,) = server.dwise()
     assert said["mode"] == "schedule" and said["fallbacks"] == {}
+    text = server.get("/metrics")
+    for gauge in ("residents", "running", "paused", "waiting"):
+        assert metric(text, f"dwise_{gauge}") == 0
 
 
 def test_priorities_of_requests_are_left_aside(server):
