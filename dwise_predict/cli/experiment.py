@@ -91,12 +91,13 @@ def experiment(
     from typing import cast
 
     from dwise_predict.cli.display import progress_on
-    from dwise_predict.cli.options import require_experiments_extra
+    from dwise_predict.cli.options import require_experiments_extra, require_train_extra
     from dwise_predict.experiments.run import chosen, run_experiments
     from dwise_predict.experiments.settings import EngineName, Settings
     from dwise_predict.recipe import load_recipe
 
-    require_experiments_extra()
+    # SGLang's environment has its own packages, and what it can run compares with no others.
+    require_train_extra() if engine == "sglang" else require_experiments_extra()
     recipe = load_recipe(model, overrides)
     settings = Settings(
         engine=cast(EngineName, engine),

@@ -73,4 +73,7 @@ EXPERIMENT = Experiment(
     measure=_measure,
     plot=bars(SPEEDUP, "mean latency, times faster than SGLang"),
     differences="",
+    not_with={
+        "sglang": "run end-to-end with --set decoding.budget_tokens=N, in a folder for each N"
+    },
 )

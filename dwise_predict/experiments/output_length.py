@@ -89,4 +89,5 @@ EXPERIMENT = Experiment(
     measure=_measure,
     plot=bars("work_spearman_other", "Spearman with work, without multiple choice"),
     differences="",
+    not_with={"sglang": "SGLang's plugin has no learned baselines"},
 )

@@ -23,4 +23,5 @@ EXPERIMENT = comparison(
     ),
     plot=bars("preemptions", "preemptions a request"),
     differences="",
+    not_with={"sglang": "the plugin refines once"},
 )

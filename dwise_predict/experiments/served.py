@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from dwise_predict.errors import SimulationError
 from dwise_predict.experiments.base import Asked, Base, base_of
 from dwise_predict.experiments.case import Case
 from dwise_predict.experiments.engines import torch_engine
 from dwise_predict.experiments.estimates import predictions, setup_of, told
 from dwise_predict.experiments.settings import Settings
+from dwise_predict.experiments.sglang_server import SERVED, serve_by_sglang
 from dwise_predict.results import Results, write_results
 from dwise_predict.scheduling import ResidencyLimits
 from dwise_predict.serving import serve_workload
@@ -25,12 +25,19 @@ def results_place(settings: Settings, seed: int, case: Case) -> str:
     return f"{settings.engine}/served/seed-{seed}/{case.name}"
 
 
+def can_serve(settings: Settings, case: Case) -> bool:
+    """Whether the engine has the case's scheduler and what it is told."""
+    if settings.engine == "sglang":
+        return case.run in SERVED and case.threads is None and case.budget is None
+    return settings.engine == "torch" or case.threads is None
+
+
 def serve_case(settings: Settings, seed: int, case: Case) -> None:
     """Serve the evaluation requests of ``seed`` as ``case`` says, and write the results folder."""
     base = base_of(settings, seed, case.budget)
     asked = base.asked(case.order)
     arrivals = base.arrivals(case.arrival, case.load, case.order, len(asked))
-    run = _simulated if settings.engine == "simulator" else _by_torch
+    run = {"simulator": _simulated, "torch": _by_torch, "sglang": serve_by_sglang}[settings.engine]
     place: Path = settings.out / results_place(settings, seed, case)
     write_results(place, run(settings, base, case, asked, arrivals))
 
@@ -43,8 +50,6 @@ def _limits(settings: Settings, base: Base, case: Case) -> ResidencyLimits:
 def _simulated(
     settings: Settings, base: Base, case: Case, asked: Asked, arrivals: Arrivals
 ) -> Results:
-    if case.threads is not None:
-        raise SimulationError("the simulator has no threads")
     return simulate(
         asked.source,
         arrivals,

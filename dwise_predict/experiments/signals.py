@@ -83,4 +83,5 @@ EXPERIMENT = Experiment(
     measure=_measure,
     plot=bars("spearman", "Spearman correlation with true rounds"),
     differences="",
+    not_with={"sglang": "hidden states of prompts come from the built-in engine alone"},
 )

@@ -81,7 +81,8 @@ def served_work(settings: Settings, seeds: Iterable[int], cases: Sequence[Case])
         for case in cases:
             work += base_work(settings, [seed], case.budget)
             work += _estimates_work(settings, seed, case.scheduling.estimates)
-            stage = Stage.SERVED if case.threads is None else Stage.ALONE
+            alone = case.threads is not None or settings.engine == "sglang"
+            stage = Stage.ALONE if alone else Stage.SERVED
             work.append(Work(stage, results_place(settings, seed, case), serve_case, (seed, case)))
     return work
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dwise_predict.experiments.measures import SPEEDUPS, TAILS
-from dwise_predict.simulation.paper.comparison import published_figures
+from dwise_predict.simulation.paper.comparison import OVER_SEEDS, published_figures
 
 PAPER_MODEL = "LLaDA2.1-mini"
 """Whose figures stand beside ours: the paper studies everything on this one."""
@@ -72,7 +72,7 @@ def paper_figures() -> Mapping[Key, float]:
     for name, latency in SPEEDUPS.items():
         for key, value in list(found.items()):
             sglang = found.get(key._replace(run="SGLang"))
-            if key.figure == latency and sglang is not None:
+            if key.figure == latency and sglang is not None and OVER_SEEDS not in key.run:
                 found.setdefault(key._replace(figure=name), sglang / value)
     return found | _tails(found)
 

@@ -1,0 +1,32 @@
+"""Pieces of work that other processes can import."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from dwise_predict.experiments.settings import Settings
+from dwise_predict.recipe import load_recipe
+
+LOG = "log.txt"
+
+
+def settings(out: Path, workers: int = 2, seeds: int = 1) -> Settings:
+    return Settings("torch", load_recipe("tiny"), seeds, out, workers)
+
+
+def note(settings: Settings, place: str) -> None:
+    """Leave the file ``place``, and one line that says so."""
+    (settings.out / place).write_text(str(os.getpid()))
+    with (settings.out / LOG).open("a") as log:
+        log.write(f"{place}\n")
+
+
+def note_slowly(settings: Settings, place: str) -> None:
+    time.sleep(0.3)
+    note(settings, place)
+
+
+def fail(settings: Settings, place: str) -> None:
+    raise ValueError(f"no {place} today")

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dwise_predict.experiments.work import Stage, Work, run_all
+from dwise_predict.progress import SILENT
+from tests.experiments import LOG, fail, note, note_slowly, settings
+
+
+def done(out: Path) -> list[str]:
+    return (out / LOG).read_text().split()
+
+
+def test_each_piece_is_done_once_and_stage_by_stage(tmp_path: Path) -> None:
+    work = [
+        Work(Stage.SERVED, "served", note, ("served",)),
+        Work(Stage.BASE, "base-1", note_slowly, ("base-1",)),
+        Work(Stage.BASE, "base-2", note, ("base-2",)),
+        Work(Stage.BASE, "base-1", note_slowly, ("base-1",)),
+    ]
+    run_all(work, settings(tmp_path), SILENT)
+    assert sorted(done(tmp_path)[:2]) == ["base-1", "base-2"]
+    assert done(tmp_path)[2:] == ["served"]
+
+
+def test_what_is_there_is_not_done_again(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("")
+    work = [Work(Stage.BASE, name, note, (name,)) for name in ("old", "new")]
+    run_all(work, settings(tmp_path), SILENT)
+    assert done(tmp_path) == ["new"]
+
+
+def test_an_error_ends_it_and_keeps_what_is_finished(tmp_path: Path) -> None:
+    work = [
+        Work(Stage.BASE, "good", note, ("good",)),
+        Work(Stage.SERVED, "bad", fail, ("bad",)),
+        Work(Stage.ALONE, "later", note, ("later",)),
+    ]
+    with pytest.raises(ValueError, match="no bad today"):
+        run_all(work, settings(tmp_path), SILENT)
+    assert done(tmp_path) == ["good"]
+
+
+def test_what_needs_the_machine_alone_is_done_in_turn(tmp_path: Path) -> None:
+    work = [Work(Stage.ALONE, name, note_slowly, (name,)) for name in ("a", "b", "c")]
+    run_all(work, settings(tmp_path, workers=3), SILENT)
+    assert done(tmp_path) == ["a", "b", "c"]
+    assert len({(tmp_path / name).read_text() for name in ("a", "b", "c")}) == 1
