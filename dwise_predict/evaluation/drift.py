@@ -38,7 +38,7 @@ from dwise_predict.bundle.metrics import (
     RoundsSummary,
     SurvivalMetrics,
 )
-from dwise_predict.evaluation.bootstrap import NORMAL_95, bootstrap, standard_errors
+from dwise_predict.evaluation.bootstrap import DRAWS, NORMAL_95, bootstrap, standard_errors
 from dwise_predict.evaluation.judged import FIGURES, Judged
 from dwise_predict.evaluation.metrics import rounds_summary
 
@@ -101,13 +101,14 @@ class Drift(_Record):
     verdict: Verdict
 
 
-def measure_drift(judged: Judged, own: Metrics, seed: int = 0) -> Drift:
+def measure_drift(judged: Judged, own: Metrics, seed: int = 0, draws: int = DRAWS) -> Drift:
     """Compare what a bundle does on new requests (one finished at least) with its own metrics.
 
     Args:
         judged: predictions for requests that it was not trained on.
         own: its metrics.json.
         seed: of the bootstrap.
+        draws: of the bootstrap.
     """
     finished = judged.examples.finished
     category = judged.examples.category[finished]
@@ -119,7 +120,7 @@ def measure_drift(judged: Judged, own: Metrics, seed: int = 0) -> Drift:
     ranks = judged.ranks()
     refined, refined_raw = ranks["refined"], ranks["refined_raw"]
     assert refined is not None and refined_raw is not None
-    figures = _figures(judged, own, weights, overall, seed)
+    figures = _figures(judged, own, weights, overall, seed, draws)
     return Drift(
         requests=len(judged.examples),
         aborted=int((~finished).sum()),
@@ -176,13 +177,15 @@ def _figures(
     weights: Sequence[tuple[str, float]],
     overall: bool,
     seed: int,
+    draws: int,
 ) -> tuple[Figure, ...]:
     n = len(judged.examples)
     now = dict(zip(FIGURES, judged.figures(np.arange(n), weights), strict=True))
     drawn = bootstrap(
         lambda rows: _in_logarithms(judged.figures(rows, weights)),
         judged.examples.prompt,
-        seed=seed,
+        draws,
+        seed,
     )
     errors = dict(zip(FIGURES, standard_errors(drawn), strict=True))
     told = own.survival.coverage_80

@@ -83,7 +83,8 @@ def continue_admission(
 
     The factor is the one that makes the mean error of log(rounds) zero. There are as many trees as
     give the least squared error of log(rounds) on prompts that neither factor nor trees saw, in
-    :data:`FOLDS` folds. Where nothing is better than ``start``, it is returned.
+    :data:`FOLDS` folds. What does not help in every fold may be chance: where nothing does,
+    ``start`` is returned.
 
     Args:
         start: what to continue; its trees stay as they are, but for the factor.
@@ -99,11 +100,11 @@ def continue_admission(
     own = lightgbm.Booster(model_str=start.text)
     errors = np.log(rounds) - own.predict(features, num_threads=1)
     folds = group_folds(prompt, min(FOLDS, len(np.unique(prompt))), seed)
-    unseen_errors = np.zeros(1 + settings.trees)
-    for fold in range(int(folds.max()) + 1):
+    unseen_errors = np.empty((folds.max() + 1, 1 + settings.trees))
+    for fold, of_fold in enumerate(unseen_errors):
         inside = folds == fold
         shift = float(errors[~inside].mean())
-        unseen_errors[0] += np.square(errors[inside] - shift).sum()
+        of_fold[0] = np.square(errors[inside] - shift).sum()
         rest = _dataset(features[~inside], rounds[~inside], settings)
         unseen = _dataset(features[inside], rounds[inside], settings, rest)
         history: dict[str, dict[str, list[float]]] = {}
@@ -116,10 +117,12 @@ def continue_admission(
             init_model=_shifted(start, shift),
             callbacks=[lightgbm.record_evaluation(history)],
         )
-        unseen_errors[1:] += np.array(history["unseen"]["l2"]) * inside.sum()
-    added = int(unseen_errors.argmin())
-    if np.square(errors).sum() <= unseen_errors[added]:
+        of_fold[1:] = np.array(history["unseen"]["l2"]) * inside.sum()
+    before = np.bincount(folds, weights=np.square(errors))
+    helps = (unseen_errors < before[:, None]).all(axis=0)
+    if not helps.any():
         return start
+    added = int(np.where(helps, unseen_errors.sum(axis=0), np.inf).argmin())
     booster = _shifted(start, float(errors.mean()))
     if added:
         data = _dataset(features, rounds, settings)

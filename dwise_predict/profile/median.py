@@ -42,10 +42,11 @@ def _median_rows(
 ) -> npt.NDArray[np.int64]:
     """Which run holds the median of each column of ``[runs, n]``; 0 where none finished."""
     last = np.iinfo(np.int64).max
-    order = np.where(finished, rounds, last).argsort(axis=0, kind="stable")
+    ordered = np.sort(np.where(finished, rounds, last), axis=0)
     middle = np.maximum(finished.sum(axis=0) - 1, 0) // 2
-    chosen = order[middle, np.arange(rounds.shape[1])]
-    return np.where(finished.any(axis=0), chosen, 0)
+    median = ordered[middle, np.arange(rounds.shape[1])]
+    chosen: npt.NDArray[np.int64] = ((rounds == median) & finished).argmax(axis=0)
+    return chosen
 
 
 def _aligned(first: Profile, other: Profile) -> Profile:

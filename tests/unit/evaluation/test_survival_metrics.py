@@ -12,6 +12,7 @@ import torch
 from dwise_predict.evaluation.survival import (
     brier_scores,
     concordance_index,
+    coverage,
     d_calibration,
     integrated_brier,
     randomised_survival,
@@ -102,3 +103,23 @@ def test_durations_beyond_the_horizon_use_the_mass_that_is_left() -> None:
     survival = np.array([[1.0, 0.6, 0.4]])
     drawn = randomised_survival(survival, np.array([9]), np.array([True]))
     assert 0 <= drawn[0] <= 0.4
+
+
+def test_coverage_counts_ends_inside_and_parts_of_censored_ones() -> None:
+    at_end = np.array([0.05, 0.1, 0.5, 0.9, 0.95, 0.5, 1.0, 0.05, 0.0])
+    events = np.array([True, True, True, True, True, False, False, False, False])
+    # The censored at 0.5 end in [0, 0.5], of which [0.1, 0.5] counts; those at 1 in [0, 1].
+    expected = [0, 1, 1, 1, 0, 0.4 / 0.5, 0.8, 0, 0]
+    assert coverage(at_end, events, 0.8) == pytest.approx(np.mean(expected))
+
+
+def test_coverage_of_right_predictions_is_what_it_should_be() -> None:
+    rng = np.random.default_rng(7)  # not the seed with which jumps are filled
+    hazards = rng.uniform(0.02, 0.4, size=(4000, 1)) * np.ones((1, 200))
+    survival = np.concatenate([np.ones((4000, 1)), np.cumprod(1 - hazards, axis=1)], axis=1)
+    durations = rng.geometric(hazards[:, 0])
+    limit = rng.integers(1, 60, size=4000)
+    events = durations <= limit
+    at_end = randomised_survival(survival, np.minimum(durations, limit), events)
+    for share in (0.5, 0.8):
+        assert coverage(at_end, events, share) == pytest.approx(share, abs=0.02)
