@@ -36,6 +36,9 @@ from dwise_predict.errors import BaselineError
 from dwise_predict.progress import Advance
 from dwise_predict.simulation.predictions import Reestimate
 
+_ROWS = 16_384
+"""Rounds that are evaluated together: all of a large recording would not fit twice in memory."""
+
 
 class Trail:
     """Predicts remaining output tokens after every denoising round.
@@ -70,7 +73,8 @@ class Trail:
 
         ``means`` are float16 [n, hidden], as :class:`RoundHidden` holds them.
         """
-        logits: Tensor = self.network(torch.from_numpy(means).float())
+        parts = torch.split(torch.from_numpy(means), _ROWS)
+        logits: Tensor = torch.cat([self.network(part.float()) for part in parts])
         probabilities: FloatArray = logits.double().softmax(1).numpy()
         return probabilities
 

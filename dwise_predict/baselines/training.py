@@ -106,11 +106,15 @@ def train_baselines(
         )
     make_folder(out)
     with locked(out, BaselineError(f"another process is writing {out}; wait for it")):
-        trainer = _Trainer(examples, settings, seed, rounds, out)
+        trainer = _Trainer(examples, settings, origin, rounds, out)
         for method in methods:
             folder = out / method
             if folder.is_dir():
-                _check_same(folder, origin, settings, method)
+                if not _is_same(folder, origin, settings, method):
+                    raise BaselineError(
+                        f"{folder} holds a baseline of another training (profile, settings or seed "
+                        "differ); choose another folder, or delete it"
+                    )
                 continue
             with progress.task(f"baseline {method}", 2) as advance:
                 write_baseline(folder, method, trainer.train(method, advance), origin)
@@ -124,16 +128,16 @@ class _Trainer:
         self,
         examples: LengthExamples,
         settings: BaselineSettings,
-        seed: int,
+        origin: Origin,
         rounds: RecordedRounds | None,
         out: Path,
     ) -> None:
-        self.examples, self.settings, self.rounds, self.out = examples, settings, rounds, out
-        self.seed = seed
+        self.examples, self.settings, self.origin = examples, settings, origin
+        self.rounds, self.out = rounds, out
 
     def train(self, method: Method, advance: Advance) -> Baseline:
         """Train ``method``; ``advance`` is told two units in all."""
-        seed = seed_of(self.seed, "s3" if method == "trail" else method)
+        seed = seed_of(self.origin.seed, "s3" if method == "trail" else method)
         settings = self.settings
         if method == "ssjf":
             return train_ssjf(self.examples, settings.ssjf, seed, advance)
@@ -152,19 +156,20 @@ class _Trainer:
             self.rounds,
             initial,
             settings.trail,
-            seed_of(self.seed, "trail"),
+            seed_of(self.origin.seed, "trail"),
             advance,
         )
 
     def _initial(self, seed: int, advance: Advance) -> BucketClassifier:
         """Equal settings and seed make S³'s classifier the one that would be trained here."""
-        done = self.out / "s3"
-        if self.settings.trail.initial == self.settings.s3 and done.is_dir():
+        done, settings = self.out / "s3", self.settings
+        same = settings.trail.initial == settings.s3 and done.is_dir()
+        if same and _is_same(done, self.origin, settings, "s3"):
             trained = read_baseline(done)
             assert isinstance(trained, S3)
             advance(1)
             return trained.classifier
-        return train_buckets(self.examples, self.settings.trail.initial, seed, advance)
+        return train_buckets(self.examples, settings.trail.initial, seed, advance)
 
 
 def seed_of(seed: int, method: str) -> int:
@@ -172,15 +177,11 @@ def seed_of(seed: int, method: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}:{method}".encode()).digest()[:6], "big")
 
 
-def _check_same(folder: Path, origin: Origin, settings: BaselineSettings, method: Method) -> None:
+def _is_same(folder: Path, origin: Origin, settings: BaselineSettings, method: Method) -> bool:
+    """Whether ``folder`` holds what training ``method`` again would give."""
     config = read_config(folder)
-    if (
-        config.method == method
-        and config.origin == origin
-        and (config.settings == getattr(settings, method))
-    ):
-        return
-    raise BaselineError(
-        f"{folder} holds a baseline of another training (profile, settings or seed differ); "
-        "choose another folder, or delete it"
+    return (config.method, config.origin, config.settings) == (
+        method,
+        origin,
+        getattr(settings, method),
     )

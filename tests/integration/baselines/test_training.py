@@ -111,6 +111,20 @@ def test_another_training_is_refused(
         train_baselines(study.profile, study.requests, folder, other, 3, ["ltr"])
 
 
+def test_trail_takes_s3_s_classifier_only_where_it_is_its_own(
+    folder: Path, study: Study, settings: BaselineSettings, tmp_path: Path
+) -> None:
+    """Alone, beside an S³ of the same training, and beside one of another: the same TRAIL."""
+    shutil.copytree(folder / "s3", tmp_path / "beside" / "s3")
+    train_baselines(study.profile, study.requests, tmp_path / "other", settings, 8, ["s3"])
+    for out in ("alone", "beside", "other"):
+        train_baselines(
+            study.profile, study.requests, tmp_path / out, settings, 3, ["trail"], study.rounds
+        )
+        weights = tmp_path / out / "trail" / FILES[1]
+        assert weights.read_bytes() == (folder / "trail" / FILES[1]).read_bytes(), out
+
+
 def test_trail_without_recorded_rounds_is_refused(
     study: Study, settings: BaselineSettings, tmp_path: Path
 ) -> None:
