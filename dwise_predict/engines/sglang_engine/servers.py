@@ -86,8 +86,8 @@ class HttpServer:
                     raise UnreachableError(f"{self.name} answers {response.status}")
                 if response.status != HTTPStatus.OK:
                     raise RefusedError(f"{response.status} {(await response.text())[:500]}")
-                answer = await response.json()
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+                answer = await response.json(content_type=None)
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
             raise UnreachableError(f"{self.name}: {error or type(error).__name__}") from error
         return self._text(answer)
 
