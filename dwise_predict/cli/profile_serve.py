@@ -74,6 +74,8 @@ def profile_serve(
     settings = recipe.engine.sglang or SglangSettings()
     address = {"host": host, "port": port or settings.port}
     flags = arguments.command_flags({**arguments.server_arguments(recipe, config), **address})
-    os.environ |= arguments.plugin_variables(folder, recipe.engine.slots, batching)
+    # Whatever else this shell asks of the plugin is not for a campaign.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("DWISE_")}
+    variables = arguments.plugin_variables(folder, recipe.engine.slots, batching)
     program = [sys.executable, "-m", "sglang.launch_server"]
-    os.execv(sys.executable, [*program, *flags, *server_arguments])
+    os.execve(sys.executable, [*program, *flags, *server_arguments], own | variables)

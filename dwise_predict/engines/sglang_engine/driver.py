@@ -25,7 +25,7 @@ from dwise_predict.engines.sglang_engine.dispatch import send_all
 from dwise_predict.engines.sglang_engine.fleet import Fleet
 from dwise_predict.engines.sglang_engine.offline import offline_engine
 from dwise_predict.engines.sglang_engine.servers import HttpServer, check_servers, http_session
-from dwise_predict.engines.sglang_engine.state import Requirements, faults
+from dwise_predict.engines.sglang_engine.state import Requirements, faults, recipe_faults
 from dwise_predict.engines.sglang_engine.targets import Target
 from dwise_predict.engines.sglang_engine.tokenizer import ModelTokenizer
 from dwise_predict.errors import EngineError, ProfileError
@@ -34,7 +34,7 @@ from dwise_predict.profile import Batching, read_run_info
 from dwise_predict.profile.records import RUN_FILE, SHARDS_FOLDER
 from dwise_predict.progress import Progress
 from dwise_predict.recipe import Recipe
-from dwise_predict.recording import HEADER, campaign_tag, recorded_id
+from dwise_predict.recording import HEADER, campaign_tag, read_recording, recorded_id
 from dwise_predict.workload.schema import Request, workload_sha256
 
 _RECORDING_SECONDS = 30.0
@@ -124,13 +124,14 @@ async def _serve(
     """Serve what is missing; returns the recordings, which then hold every request."""
     known = [*fleet.recordings, campaign.recording]
     if fleet.recordings or not fleet.servers:
+        _require_recipe(campaign.recipe, _readable(known))
         missing = _missing(campaign, known, answers)
         if not missing:
             return _readable(known)
         if fleet.recordings and not fleet.servers:
             raise EngineError(
-                f"{_named(missing)} of {len(campaign.requests)} requests are missing in the "
-                "recordings: add --server URL to have them served"
+                f"{_named(missing)} of {len(campaign.requests)} requests are not recorded, or the "
+                "answers that are to be checked were not kept: add --server URL to have them served"
             )
     if not fleet.servers and find_spec("sglang") is None:
         raise EngineError(
@@ -293,20 +294,38 @@ class Sending:
 
 
 def _missing(campaign: Campaign, places: Sequence[Path] | None, answers: Answers) -> list[Request]:
-    """Requests without an answer or, in ``places``, without a record."""
-    unrecorded: set[str] = set()
-    if places is not None:
+    """Requests without a record in ``places``, or without the answer that is to be checked.
+
+    Where the records cannot be read, all that were not answered.
+    """
+    if places is None:
+        return [r for r in campaign.requests if r.request_id not in answers.texts]
+    absent = list(campaign.requests)
+    if folders := _readable(places):
+        joined = join_recordings(folders, campaign.tag)
         budget = campaign.recipe.decoding.budget_tokens
-        absent = list(campaign.requests)
-        if folders := _readable(places):
-            joined = join_recordings(folders, campaign.tag)
-            absent = missing_requests(joined, campaign.requests, budget)
-        unrecorded = {request.request_id for request in absent}
+        absent = missing_requests(joined, campaign.requests, budget)
+    unrecorded = {request.request_id for request in absent}
     return [
         request
         for request in campaign.requests
-        if request.request_id in unrecorded or request.request_id not in answers.texts
+        if request.request_id in unrecorded
+        or (request.answer is not None and request.request_id not in answers.texts)
     ]
+
+
+def _require_recipe(recipe: Recipe, recordings: Sequence[Path]) -> None:
+    """Raise ProfileError when one was made by another server than the recipe describes."""
+    for folder in recordings:
+        recording = read_recording(folder)
+        found = recipe_faults(recording.fingerprint, recipe)
+        if recording.slots != recipe.engine.slots:
+            found.append(f"engine.slots: {recipe.engine.slots} -> {recording.slots}")
+        if found:
+            raise ProfileError(
+                f"{folder} was not recorded as the recipe says ({'; '.join(found)}): use the "
+                "recipe that it was recorded with, or another recording"
+            )
 
 
 def _readable(folders: Sequence[Path]) -> list[Path]:

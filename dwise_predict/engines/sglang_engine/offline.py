@@ -128,6 +128,7 @@ async def offline_engine(
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
         raise
     try:
         yield engine

@@ -138,6 +138,15 @@ class RecordingServer:
             return []
         return list(recorded_requests(self.recording))
 
+    @contextlib.contextmanager
+    def stopped(self):
+        """Stop all its processes for a while."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self.process.pid, signal.SIGCONT)
+
     def kill(self):
         """SIGKILL to every process of it."""
         if self.process is not None and self.process.poll() is None:

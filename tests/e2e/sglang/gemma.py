@@ -79,7 +79,12 @@ def serve_on_cpu():
 
     def configure(cls, server_args):
         declare_resolution(
-            server_args, cls.__name__, disable_radix_cache=True, chunked_prefill_size=-1
+            server_args,
+            cls.__name__,
+            disable_radix_cache=True,
+            chunked_prefill_size=-1,
+            # torch_native does not translate indices between the pools of hybrid attention.
+            disable_hybrid_swa_memory=True,
         )
 
     renoise.configure_server_args = classmethod(configure)

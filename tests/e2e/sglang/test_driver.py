@@ -15,8 +15,9 @@ from dwise_predict.recipe import load_recipe
 from dwise_predict.workload.jsonl import read_jsonl
 from tests.e2e.sglang import environment
 from tests.e2e.sglang.driving import DWISE, SLOTS, Campaign
+from tests.e2e.sglang.gemma import CANVAS, write_gemma
 from tests.e2e.sglang.inprocess import Setting
-from tests.e2e.sglang.server import Server
+from tests.e2e.sglang.server import ROOT, Server
 from tests.e2e.sglang.workloads import random_requests
 
 ARCHITECTURES = {"llada2.1-mini": "LLaDA2MoeModelLM", "sdar-8b": "SDARForCausalLM"}
@@ -27,7 +28,8 @@ def trained(request, tmp_path_factory):
     """A campaign that ``dwise train`` took from prompts to a bundle."""
     campaign = Campaign(request.param, tmp_path_factory.mktemp(request.param))
     campaign.write(ARCHITECTURES[request.param], certainty=12.0)
-    said = campaign.dwise("train", *campaign.flags, "--out", "run")
+    more = ["--compare-batching"] if request.param == "sdar-8b" else []
+    said = campaign.dwise("train", *campaign.flags, "--out", "run", *more)
     return campaign, said
 
 
@@ -53,6 +55,11 @@ def test_train_goes_from_prompts_to_a_bundle(trained):
     arrivals = profile.requests["arrival_s"].to_pylist()
     assert arrivals == sorted(arrivals)
     assert not (run / "profile" / "shards").exists()
+    if campaign.recipe == "sdar-8b":
+        mixed = read_profile(run / "mixed")
+        assert mixed.run.batching == "mixed" and mixed.run.fingerprint == fingerprint
+        assert mixed.requests["request_id"].equals(profile.requests["request_id"])
+        assert mixed.rounds.num_rows < profile.rounds.num_rows
     bundle = PredictorBundle.load(run / "bundle")
     assert bundle.config.fingerprint == fingerprint
     assert (run / "report.html").is_file()
@@ -72,6 +79,43 @@ def test_dwise_serve_is_active_with_the_bundle(trained, tmp_path):
     assert all(isinstance(answer, list) for answer in answers)
     assert said["mode"] == "schedule" and said["fingerprint"] == "compatible"
     assert said["reason"] == "" and said["refinements"] > 0 and said["fallbacks"] == {}
+
+
+@pytest.mark.skipif(environment.VERSION == "0.5.20", reason="0.5.20 has no DiffusionGemma")
+def test_diffusiongemma_goes_the_same_way(tmp_path):
+    inherited = os.environ["PYTHONPATH"]
+    campaign = Campaign(
+        "diffusiongemma-26b-a4b",
+        tmp_path,
+        budget=48,
+        settings=(f"decoding.block_size={CANVAS}", "decoding.parameters.max_denoising_steps=12"),
+        variables={"TEST_GEMMA": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{inherited}"},
+    )
+    write_gemma(campaign.checkpoint)
+    campaign.complete()
+    campaign.dwise("train", *campaign.flags, "--out", "run")
+    profile = read_profile(tmp_path / "run" / "profile")
+    recipe = load_recipe(campaign.recipe, campaign.overrides[1::2])
+    assert profile.run.fingerprint.algorithm_parameters == recipe.decoding.parameters
+    rows = profile.requests.to_pylist()
+    assert {row["first_block_masked"] for row in rows} == {CANVAS}
+    assert max(max(row["rounds_per_block"]) for row in rows) <= 12
+    bundle = tmp_path / "run" / "bundle"
+    assert PredictorBundle.load(bundle).config.fingerprint == profile.run.fingerprint
+    setting = Setting(
+        campaign.checkpoint,
+        "Gemma4Renoise",
+        algorithm_config(recipe.decoding),
+        CANVAS,
+        slots=SLOTS,
+    )
+    command = [DWISE, "serve", "--bundle", str(bundle), "--"]
+    with Server(setting, tmp_path, variables=campaign.variables, command=command) as server:
+        answers = server.generate_all(random_requests(8, budget=campaign.budget))
+        (said,) = server.dwise()
+    assert all(isinstance(answer, list) for answer in answers)
+    assert said["mode"] == "schedule" and said["fingerprint"] == "compatible"
+    assert said["refinements"] > 0
 
 
 @pytest.fixture

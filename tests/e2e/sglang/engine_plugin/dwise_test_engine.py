@@ -53,6 +53,11 @@ def alloc_extend(
     return out
 
 
+def text_alone(arguments):
+    """Leave out images, for which a small checkpoint has no processor."""
+    arguments.enable_multimodal = False
+
+
 def skew_second_rank(result, self, *args, **kwargs):
     """From round 20 on, the second rank plans with its requests in another order."""
     from sglang.srt.runtime_context import get_parallel
@@ -86,6 +91,12 @@ def register():
     formed = "sglang.srt.dllm.mixin.scheduler.SchedulerDllmMixin.get_new_batch_dllm"
     if "TEST_PLANS" in os.environ:
         HookRegistry.register(formed, write_plans, HookType.AFTER)
+    if "TEST_GEMMA" in os.environ:
+        from tests.e2e.sglang.gemma import serve_on_cpu
+
+        serve_on_cpu()
+        resolve = "sglang.srt.server_args.ServerArgs.resolve_once"
+        HookRegistry.register(resolve, text_alone, HookType.BEFORE)
     if "TEST_SKEW" in os.environ:
         HookRegistry.register(formed, skew_second_rank, HookType.AFTER)
 
