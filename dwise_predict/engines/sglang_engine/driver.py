@@ -8,6 +8,9 @@ only grow, so that a killed driver, engine or server loses what was in flight an
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -34,7 +37,13 @@ from dwise_predict.profile import Batching, read_run_info
 from dwise_predict.profile.records import RUN_FILE, SHARDS_FOLDER
 from dwise_predict.progress import Progress
 from dwise_predict.recipe import Recipe
-from dwise_predict.recording import HEADER, campaign_tag, read_recording, recorded_id
+from dwise_predict.recording import (
+    HEADER,
+    campaign_tag,
+    read_recording,
+    recorded_id,
+    recorded_requests,
+)
 from dwise_predict.workload.schema import Request, workload_sha256
 
 _RECORDING_SECONDS = 30.0
@@ -62,11 +71,6 @@ class Campaign:
     def recording(self) -> Path:
         """Recording of an engine of one's own."""
         return self.folder / "recording"
-
-    @property
-    def log(self) -> Path:
-        """What that engine prints."""
-        return self.folder / "sglang.log"
 
     @property
     def answers(self) -> Path:
@@ -99,7 +103,14 @@ def profile_with_sglang(
     )
     with locked(campaign.folder, busy):
         with Answers(campaign.answers) as answers:
-            folders = asyncio.run(_serve(campaign, answers, fleet, progress))
+            try:
+                folders = asyncio.run(_serve(campaign, answers, fleet, progress))
+            except BaseException:
+                if not answers.texts and not _records(campaign.recording):
+                    # What was never begun can be begun anew, with another recipe too.
+                    shutil.rmtree(campaign.folder)
+                    out_dir.rmdir()
+                raise
         return assemble_profile(
             folders,
             requests,
@@ -161,12 +172,16 @@ async def _serve_here(sending: Sending) -> list[Path]:
     arguments = server_arguments(campaign.recipe, config)
     slots = campaign.recipe.engine.slots
     variables = plugin_variables(campaign.recording, slots, campaign.batching)
-    sending.progress.note(f"starting SGLang; its log is {campaign.log}")
-    async with offline_engine(arguments, variables, campaign.log) as engine:
+    descriptor, name = tempfile.mkstemp(prefix="dwise-sglang-", suffix=".log")
+    os.close(descriptor)
+    log = Path(name)
+    sending.progress.note(f"starting SGLang; its log is {log}")
+    async with offline_engine(arguments, variables, log) as engine:
         if found := faults(engine.state, campaign.recipe, campaign.batching):
-            raise EngineError(f"SGLang cannot be used: {'; '.join(found)}; its log: {campaign.log}")
+            raise EngineError(f"SGLang cannot be used: {'; '.join(found)}; its log: {log}")
         sending.check_lengths(engine.state.longest)
         await sending.send([engine], lambda: [campaign.recording])
+    log.unlink()
     return [campaign.recording]
 
 
@@ -326,6 +341,11 @@ def _require_recipe(recipe: Recipe, recordings: Sequence[Path]) -> None:
                 f"{folder} was not recorded as the recipe says ({'; '.join(found)}): use the "
                 "recipe that it was recorded with, or another recording"
             )
+
+
+def _records(folder: Path) -> bool:
+    """Whether a request is recorded there."""
+    return (folder / HEADER).is_file() and bool(recorded_requests(folder))
 
 
 def _readable(folders: Sequence[Path]) -> list[Path]:

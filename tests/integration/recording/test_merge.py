@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dwise_predict.fingerprint import Fingerprint
 from dwise_predict.profile import read_profile
 from dwise_predict.profile.records import SHARDS_FOLDER
 from dwise_predict.recipe import dump_recipe, load_recipe
@@ -15,7 +16,7 @@ from dwise_predict.workload.jsonl import dump_jsonl, read_jsonl
 from dwise_predict.workload.schema import Request
 from dwise_predict.workload.split import split_requests
 from tests.profiles import small_workload
-from tests.recordings import record_of, round_record, write_recording
+from tests.recordings import FINGERPRINT, record_of, round_record, write_recording
 from tests.runs import dwise
 
 
@@ -110,3 +111,48 @@ def test_live_traffic_needs_no_workload(tmp_path: Path, requests: list[Request])
     assert done.stdout == "60 requests of 1 recording\nprofile: out\n", done.stderr
     nothing = dwise("profile", "merge", "prompts.jsonl", "--out", "o", cwd=tmp_path)
     assert nothing.returncode == 2 and "no recording of the SGLang plugin" in nothing.stderr
+
+
+SDAR = load_recipe("sdar-8b")
+SERVED = FINGERPRINT.model_copy(
+    update={
+        "model": SDAR.model.repo,
+        "revision": SDAR.model.revision,
+        "algorithm_parameters": {"threshold": 0.95},
+        "dtype": "bfloat16",
+    }
+)
+
+
+def test_a_run_is_completed_with_recordings_alone(tmp_path: Path) -> None:
+    """No SGLang, no server, no tokenizer: everything was recorded elsewhere."""
+    plain = [r.model_copy(update={"split": None, "answer": None}) for r in small_workload(60)]
+    (tmp_path / "prompts.jsonl").write_text(dump_jsonl(plain))
+    tag = campaign_tag(plain, "stock")
+
+    def written(name: str, requests: list[Request], fingerprint: Fingerprint = SERVED) -> None:
+        records = [record_of(r, recorded_id(r.request_id, tag)) for r in requests]
+        write_recording(tmp_path / name, [[round_record(), *records]], fingerprint, slots=128)
+
+    def profile(*recordings: str) -> subprocess.CompletedProcess[str]:
+        words = [word for name in recordings for word in ("--recording", name)]
+        flags = ["--workload", "prompts.jsonl", "--set", "decoding.budget_tokens=16"]
+        return dwise("profile", "--model", "sdar-8b", *flags, "--out", "run", *words, cwd=tmp_path)
+
+    written("a", plain[:31])
+    written("b", plain[30:])
+    half = profile("a")
+    assert half.returncode == 2
+    assert "29 (r031, r032, r033, …) of 60 requests are not recorded" in half.stderr
+    assert "add --server URL" in half.stderr
+    other = SERVED.model_copy(update={"algorithm_parameters": {"threshold": 0.9}})
+    written("c", plain, other)
+    wrong = profile("c")
+    assert wrong.returncode == 2
+    assert "c was not recorded as the recipe says" in wrong.stderr
+    assert "decoding.parameters.threshold: 0.95 -> 0.9" in wrong.stderr
+    both = profile("a", "b")
+    assert both.returncode == 0, both.stderr
+    made = read_profile(tmp_path / "run" / "profile")
+    assert made.requests["request_id"].to_pylist() == [r.request_id for r in plain]
+    assert made.run.fingerprint.budget_tokens == 16

@@ -55,7 +55,10 @@ def alloc_extend(
 
 def text_alone(arguments):
     """Leave out images, for which a small checkpoint has no processor."""
-    arguments.enable_multimodal = False
+    # Resolved arguments come by again, and cannot be changed.
+    if not getattr(arguments, "_text_alone", False):
+        arguments._text_alone = True
+        arguments.enable_multimodal = False
 
 
 def skew_second_rank(result, self, *args, **kwargs):
