@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -73,6 +73,60 @@ def page(
         f"![{experiment.title}]({experiment.name}.svg)\n\n"
         f"## Against the paper\n\n{experiment.differences}\n"
     )
+
+
+INDEX = """\
+# Experiments
+
+The tables and figures of the paper's evaluation, each a command, measured on a model of one's own:
+
+```console
+$ dwise experiment --list
+$ dwise experiment all --engine torch --model tiny
+```
+
+A profile and trained predictors are made once for every seed and shared, and so is every served
+run: *DWISE, burst* of seed 0 is the same run in all tables. Everything lies in one folder
+(`--out`, by default `runs/experiments/tiny`): in `base/` the run folders of the seeds, in
+`ENGINE/served/` a results folder for each run ([simulator](../simulator.md)), in `ENGINE/NAME/` the
+table (`table.md`, `table.csv`), all figures (`figures.parquet`: arrival, run, figure, seed, value)
+and a picture. What is finished is kept: the same command goes on after an interruption, other names
+add to the folder.
+Table and picture stand beside the paper's figures where it has them; pages like those below are
+written by `--docs DIR`.
+
+`--engine torch` serves with the built-in engine, `--engine simulator` replays the profiled rounds
+under the cost model that was fitted to them ([simulator](../simulator.md)), which no other load of
+the machine disturbs, and `--engine sglang` starts SGLang's server (`dwise serve`), where SGLang is
+installed and can run the model. `--list` says which experiments an engine cannot do, the command
+says why. `--model` takes any recipe, `--set` its keys, `--seeds` the number of seeds.
+
+## What differs from the paper in all of them
+
+- The model has 4.5 million parameters and runs on CPU cores. Nearly the whole time of a round is
+  that of the blocks in it: a round with 32 blocks takes eleven times as long as one with a single
+  block. On the paper's GPU 128 blocks take seven times as long as one, so that filling empty slots
+  is nearly free there, and doubles the throughput. Here it does not.
+- 512 requests a seed on 32 slots, instead of 4,096 on 128. A backlog is seconds, not minutes, and a
+  larger part of it is the end, when fewer requests than slots are left.
+- Prompts are generated ([workload](../workload.md)). Long ones have 57 blocks, not more than 300;
+  the size of a prompt says little about its work, and output length says much.
+- Compare ratios. Seconds are of different machines and models.
+
+## Pages
+
+"""
+
+
+def write_index(docs: Path, experiments: Iterable[Experiment]) -> None:
+    """Write the page that names all ``experiments``, with links to those that have a page."""
+    lines = ["| experiment | paper | shows |\n", "| --- | --- | --- |\n"]
+    for experiment in experiments:
+        name = experiment.name
+        if (docs / f"{name}.md").is_file():
+            name = f"[{name}]({name}.md)"
+        lines.append(f"| {name} | {experiment.source} | {experiment.title} |\n")
+    write_text(docs / "index.md", INDEX + "".join(lines))
 
 
 def write_page(

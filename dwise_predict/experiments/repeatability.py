@@ -56,6 +56,11 @@ EXPERIMENT = Experiment(
     work=_work,
     measure=_measure,
     plot=bars("identical_pct", "requests with the same rounds (%)"),
-    differences="",
+    differences="""\
+The built-in engine gives a request the same tokens and rounds whatever shares its rounds: one
+thread computes in float32, and sums in an order that does not depend on the batch closely enough
+that no decision changes (`tests/e2e/engines` holds it to that). The paper's differences come
+from bfloat16 on a GPU, whose kernels add in another order for other batch sizes. For a server of
+your own, `dwise train --repeats N` measures it.""",
     not_with={"simulator": "it replays profiled rounds, which are the same every time"},
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dwise_predict.errors import ExperimentError, RecipeError
 from dwise_predict.experiments.experiment import Experiment
-from dwise_predict.experiments.output import write_experiment, write_page
+from dwise_predict.experiments.output import write_experiment, write_index, write_page
 from dwise_predict.experiments.registry import EXPERIMENTS
 from dwise_predict.experiments.settings import Settings
 from dwise_predict.experiments.study import Study
@@ -84,6 +84,8 @@ def run_experiments(
             if docs is not None:
                 write_page(docs, experiment, settings, values, command, described(study))
             on_finished(experiment, values, folder)
+        if docs is not None:
+            write_index(docs, EXPERIMENTS.values())
 
 
 def described(study: Study) -> str:

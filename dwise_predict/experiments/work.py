@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from enum import IntEnum
 
+from dwise_predict.errors import ExperimentError
 from dwise_predict.experiments.settings import Settings
 from dwise_predict.progress import Progress
 from dwise_predict.simulation.paper.workers import worker_pool
@@ -53,7 +55,8 @@ class Work:
 def run_all(work: Iterable[Work], settings: Settings, progress: Progress) -> None:
     """Do what is not done yet, stage by stage, with ``settings.workers`` processes.
 
-    The first error ends it; what is finished stays.
+    The first error ends it; what is finished stays. Raises ExperimentError when a process is
+    killed.
     """
     wanted = {piece.place: piece for piece in work}
     left = [piece for piece in wanted.values() if not piece.done(settings)]
@@ -74,6 +77,11 @@ def _run_stage(
         for future in as_completed([pool.submit(_in_worker, piece, settings) for piece in pieces]):
             future.result()
             on_done()
+    except BrokenProcessPool as error:
+        raise ExperimentError(
+            "a process was killed from outside, most likely for the memory it took: run again with "
+            "fewer --processes, nothing finished is lost"
+        ) from error
     except BaseException:
         # Without waiting: what is in work is begun anew anyhow, and ends with this process.
         pool.shutdown(wait=False, cancel_futures=True)

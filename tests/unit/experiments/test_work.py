@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from dwise_predict.errors import ExperimentError
 from dwise_predict.experiments.work import Stage, Work, run_all
 from dwise_predict.progress import SILENT
-from tests.experiments import LOG, fail, note, note_slowly, settings
+from tests.experiments import LOG, die, fail, note, note_slowly, settings
 
 
 def done(out: Path) -> list[str]:
@@ -48,3 +49,9 @@ def test_what_needs_the_machine_alone_is_done_in_turn(tmp_path: Path) -> None:
     run_all(work, settings(tmp_path, workers=3), SILENT)
     assert done(tmp_path) == ["a", "b", "c"]
     assert len({(tmp_path / name).read_text() for name in ("a", "b", "c")}) == 1
+
+
+def test_a_killed_process_is_said_to_be_one(tmp_path: Path) -> None:
+    work = [Work(Stage.BASE, "one", die, ("one",))]
+    with pytest.raises(ExperimentError, match=r"killed from outside.* fewer --processes"):
+        run_all(work, settings(tmp_path), SILENT)
