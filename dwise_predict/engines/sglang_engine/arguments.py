@@ -14,6 +14,7 @@ from dwise_predict.files import write_text
 from dwise_predict.profile import Batching
 from dwise_predict.recipe import DecodingSettings, Recipe, SglangSettings
 
+ALGORITHM_FILE = "algorithm.yaml"
 _WHOLE = ("max_post_edit_steps", "max_denoising_steps", "stability_threshold", "seed")
 """Parameters that SGLang counts with."""
 _SECTIONS = {"entropy_bound": "sampler_config"}
@@ -41,7 +42,7 @@ def algorithm_config(decoding: DecodingSettings) -> dict[str, Any]:
 
 def write_algorithm_config(decoding: DecodingSettings, folder: Path) -> Path:
     """Write the algorithm's file into ``folder``; returns its absolute path."""
-    path = folder.absolute() / "algorithm.yaml"
+    path = folder.absolute() / ALGORITHM_FILE
     write_text(path, yaml.safe_dump(algorithm_config(decoding), sort_keys=False))
     return path
 

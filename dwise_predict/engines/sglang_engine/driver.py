@@ -20,6 +20,7 @@ from dwise_predict.assembly import assemble_profile, join_recordings, missing_re
 from dwise_predict.engines.protocol import EngineRequest
 from dwise_predict.engines.sglang_engine.answers import ANSWERS_FILE, Answers, correctness
 from dwise_predict.engines.sglang_engine.arguments import (
+    ALGORITHM_FILE,
     plugin_variables,
     server_arguments,
     write_algorithm_config,
@@ -106,10 +107,7 @@ def profile_with_sglang(
             try:
                 folders = asyncio.run(_serve(campaign, answers, fleet, progress))
             except BaseException:
-                if not answers.texts and not _records(campaign.recording):
-                    # What was never begun can be begun anew, with another recipe too.
-                    shutil.rmtree(campaign.folder)
-                    out_dir.rmdir()
+                _clear_unbegun(campaign, answers)
                 raise
         return assemble_profile(
             folders,
@@ -121,6 +119,16 @@ def profile_with_sglang(
             correct=correctness(requests, answers.texts),
             batching=batching,
         )
+
+
+def _clear_unbegun(campaign: Campaign, answers: Answers) -> None:
+    """Remove what a campaign left that served nothing, so that another can begin there."""
+    own = {campaign.recording, campaign.answers, campaign.folder / ALGORITHM_FILE}
+    strangers = set(campaign.folder.iterdir()) - own
+    if not (strangers or answers.texts or _records(campaign.recording)):
+        shutil.rmtree(campaign.folder)
+        if not any(campaign.folder.parent.iterdir()):
+            campaign.folder.parent.rmdir()
 
 
 def _require_own(out_dir: Path, requests: Sequence[Request], batching: Batching) -> None:
