@@ -6,8 +6,9 @@
 #   TP=8 ./one_node.sh --set engine.sglang.ep_size=8      one server, experts spread
 #   MODEL=sdar-8b GPUS=4 ./one_node.sh
 #
-# Arguments go to the servers and the driver alike. Start it again after whatever ended it: what
-# was recorded is not served again.
+# Arguments are --set KEY=VALUE, for the servers and the driver alike (own prompts: --set
+# workload.name=jsonl --set workload.path=FILE). Start it again after whatever ended it: what was
+# recorded is not served again.
 set -euo pipefail
 MODEL=${MODEL:-llada2.1-mini}
 OUT=${OUT:-runs/$MODEL}

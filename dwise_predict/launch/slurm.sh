@@ -5,7 +5,8 @@
 #   sbatch --ntasks-per-node=4 --gpus-per-task=2 slurm.sh --set engine.sglang.tp_size=2
 #   MODEL=sdar-8b OUT=/shared/runs/sdar sbatch --nodes=1 slurm.sh
 #
-# OUT must be on storage that all nodes see. Arguments go to the servers and the driver alike.
+# OUT must be on storage that all nodes see. Arguments are --set KEY=VALUE, for the servers and the
+# driver alike (own prompts: --set workload.name=jsonl --set workload.path=FILE).
 # Submit it again after whatever ended it: what was recorded is not served again.
 #SBATCH --job-name=dwise-profile
 #SBATCH --nodes=2

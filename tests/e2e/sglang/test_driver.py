@@ -183,7 +183,7 @@ def test_a_killed_driver_and_a_killed_engine_lose_what_was_in_flight(campaign):
     wait_for(campaign, process, first + 10)
     engine = [pid for pid in descendants(process.pid) if os.getpgid(pid) != os.getpgid(0)]
     os.kill(engine[0], signal.SIGKILL)
-    _, stderr = process.communicate(timeout=120)
+    _, stderr = process.communicate(timeout=400)
     assert process.returncode == 2 and "Traceback" not in stderr
     assert "SGLang ended (status -9)" in stderr and "continue with --resume" in stderr
     assert gone(engine)
@@ -191,7 +191,7 @@ def test_a_killed_driver_and_a_killed_engine_lose_what_was_in_flight(campaign):
     process = campaign.start(*flags)
     wait_for(campaign, process, len(recorded(campaign)) + 5)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=120)
+    _, stderr = process.communicate(timeout=400)
     assert process.returncode == 130 and "Traceback" not in stderr
     assert stderr.splitlines()[-1].startswith("interrupted; continue with: dwise profile --model")
     # What was recorded is not served again.
@@ -211,7 +211,7 @@ def test_what_sglang_cannot_do_is_said_with_its_log(campaign):
     process = campaign.start(
         "profile", *campaign.flags, "--set", "engine.sglang.attention_backend=flashinfer"
     )
-    _, stderr = process.communicate(timeout=120)
+    _, stderr = process.communicate(timeout=400)
     assert process.returncode == 2 and "Traceback (most recent call last)" not in stderr[:200]
     assert "dwise-sglang-" in stderr
     # Nothing was served: the place is free for another try.
@@ -225,7 +225,7 @@ def test_prompts_that_are_too_long_are_named_before_any_is_served(campaign):
     with (campaign.folder / "prompts.jsonl").open("a") as file:
         file.write(json.dumps({"prompt": "x " * 3000, "request_id": "long"}) + "\n")
     process = campaign.start("profile", *campaign.flags, "--out", "run")
-    _, stderr = process.communicate(timeout=120)
+    _, stderr = process.communicate(timeout=400)
     assert process.returncode == 2
     assert "1 (long) requests have more tokens" in stderr
     assert recorded(campaign) == []

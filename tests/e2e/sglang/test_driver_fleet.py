@@ -1,15 +1,20 @@
 """``dwise profile --server``: running servers that die and come back, and what is made of it."""
 
 import json
+import os
 import shutil
+import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dwise_predict.launch import launch_file
 from dwise_predict.profile import LABEL_COLUMNS, read_profile
 from dwise_predict.workload.jsonl import read_jsonl
-from tests.e2e.sglang.driving import Campaign, RecordingServer
+from tests.e2e.sglang.driving import DWISE, Campaign, RecordingServer
+from tests.e2e.sglang.server import free_port
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +116,7 @@ def test_a_campaign_that_is_recorded_is_not_served_again(campaign, servers, serv
     assert [len(server.recorded()) for server in servers] == counts
     # Answers of the earlier run are gone with it; those to be checked are asked for again.
     process = campaign.start("profile", *campaign.flags, "--out", "checked", *words)
-    _, stderr = process.communicate(timeout=120)
+    _, stderr = process.communicate(timeout=400)
     assert process.returncode == 2
     assert "error: 32 (line-1, line-4, line-7, …) of 96 requests" in stderr
     assert "add --server URL" in stderr
@@ -127,16 +132,39 @@ def test_servers_of_something_else_are_refused_one_by_one(campaign, servers, ser
         process = campaign.start(
             *("profile", *campaign.flags, "--out", "refused", "--server", server.url)
         )
-        _, stderr = process.communicate(timeout=120)
+        _, stderr = process.communicate(timeout=400)
         assert process.returncode == 2
         assert "decoding.parameters.threshold: 0.95 -> 0.7" in stderr
         assert not (campaign.folder / "refused").exists()
         doctor = campaign.start(
             *("doctor", *other.flags, "--server", server.url, "--server", "http://127.0.0.1:9")
         )
-        stdout, _ = doctor.communicate(timeout=120)
+        stdout, _ = doctor.communicate(timeout=400)
         assert doctor.returncode == 0, stdout
         assert f"{server.url}, 8 slots, records into {server.recording}" in stdout
         assert "WARN" in stdout and "127.0.0.1:9" in stdout
     finally:
         server.kill()
+
+
+def test_the_launch_file_for_a_node(campaign, tmp_path):
+    """As it is shipped, with CPUs for GPUs."""
+    script = tmp_path / "one_node.sh"
+    script.write_text(launch_file("one_node.sh"))
+    settings = ("workload.name=jsonl", f"workload.path={campaign.folder / 'prompts.jsonl'}")
+    words = [word for setting in settings for word in ("--set", setting)]
+    variables = {"MODEL": campaign.recipe, "GPUS": "2", "PORT": str(free_port()), "OUT": "run"}
+    path = f"{Path(DWISE).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", script, *campaign.overrides, *words],
+        cwd=tmp_path,
+        env={**campaign.environment, **variables, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "bundle" / "config.json").is_file()
+    # Both servers took part.
+    shards = read_profile(tmp_path / "run" / "profile").requests["shard"].to_pylist()
+    assert set(shards) == {1, 2}
