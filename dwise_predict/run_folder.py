@@ -35,7 +35,7 @@ class RunFolder:
     @property
     def repeats(self) -> list[Path]:
         """Finished profiles of further servings, in their order."""
-        found = []
+        found: list[Path] = []
         while (self.repeat(len(found) + 2) / "run.json").is_file():
             found.append(self.repeat(len(found) + 2))
         return found
