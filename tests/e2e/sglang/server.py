@@ -97,7 +97,7 @@ class Server:
         return urllib.request.urlopen(request, timeout=timeout)
 
     def _stream(self, request):
-        return self._open("/generate", body(request, stream=True), 600)
+        return self._open("/generate", body(request, stream=True), 3600)
 
     def generate(self, request, timeout=300, **more):
         """Output ids of one EngineRequest; None when it was aborted or the server went away."""

@@ -111,6 +111,7 @@ def test_a_bundle_of_its_own_recording_orders_it(engine, monkeypatch, setting, t
         Request(
             request_id=request.request_id,
             messages=(Message(role="user", content=request.request_id),),
+            max_new_tokens=request.budget_tokens,
             split="eval" if i % 3 == 0 else "train",
         )
         for i, request in enumerate(queue)

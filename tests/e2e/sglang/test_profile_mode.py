@@ -93,7 +93,7 @@ def test_a_killed_server_loses_only_requests_in_flight(served, tmp_path):
     # A line cut in the middle, as a kill during a write leaves it.
     with (folder / "00001.jsonl").open("a") as file:
         file.write('{"request_id": "eval-')
-    with pytest.raises(ProfileError, match="lacks"):
+    with pytest.raises(ProfileError, match="missing"):
         assemble(folder, requests, queue, tmp_path / "early")
     with Server(Setting(TINY), tmp_path, variables) as server:
         server.generate_all([r for r in queue if r.request_id not in kept])
