@@ -22,8 +22,8 @@ MASK = 1
 STATES = ("waiting", "running", "mid-block", "paused", "paused mid-block")
 
 
-def prompts(rng, count):
-    """Ids, tokens and budgets: ordinary, short, with the mask id, sharing a prefix."""
+def prompts(rng, count, large=(900, 1700, 5000)):
+    """Ids, tokens and budgets: ordinary, short, with the mask id, sharing a prefix, ``large``."""
     shared = [rng.randrange(2, 500) for _ in range(64)]
     for i in range(count):
         kind = i % 7
@@ -38,7 +38,7 @@ def prompts(rng, count):
         elif kind == 4:
             ids = shared[: rng.choice((48, 64))] + ids[: rng.randrange(0, 8)]
         elif kind == 5 and i % 21 == 5:
-            budget = rng.choice((900, 1700, 5000))
+            budget = rng.choice(large)
         yield f"r{i:05}", ids, budget
 
 
@@ -114,7 +114,8 @@ def soak_http(server, count, seed, clients=64):
             rng.choice(FATES),
             rng.random(),
         )
-        for request_id, ids, budget in prompts(rng, count)
+        # Clients are few: none may hold one for the hundreds of rounds that 1,700 tokens take.
+        for request_id, ids, budget in prompts(rng, count, large=(400, 5000))
     ]
     with ThreadPoolExecutor(clients) as pool:
         ends = list(pool.map(lambda one: _through_http(server, *one), asked))
