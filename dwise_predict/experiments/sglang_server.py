@@ -13,9 +13,10 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -39,8 +40,13 @@ from dwise_predict.results.records import REQUESTS_SCHEMA, ROUNDS_SCHEMA, TIMES
 from dwise_predict.simulation.run import Arrivals
 from dwise_predict.workload.answers import answer_correct
 
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
 _PATIENCE_S = 600.0
 """Seconds that a server may take to start."""
+_QUIET_S = 1.0
+"""Seconds for what asking after its health leaves behind."""
 _SHOWN = 2000
 """Last characters of its log in an error message."""
 _LAUNCH = [sys.executable, "-m", "sglang.launch_server"]
@@ -130,7 +136,7 @@ async def _send(
     """Answers in the order of ``prompts``, and what the plugin then says of itself."""
     async with http_session() as session:
         server = HttpServer(url, session, len(prompts), lambda state: [], tokenizer.decode)
-        await _up(server, log)
+        await _up(server, session, log)
         started = time.perf_counter()
 
         async def one(request: EngineRequest) -> str:
@@ -143,12 +149,16 @@ async def _send(
     return list(texts), info["internal_states"][0]["dwise"]
 
 
-async def _up(server: HttpServer, log: Path) -> None:
+async def _up(server: HttpServer, session: ClientSession, log: Path) -> None:
+    """Wait until the server answers and has warmed up: its own first request is not to be timed."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
             await server.check()
-            return
+            async with session.get(f"{server.name}/health") as response:
+                if response.status == HTTPStatus.OK:
+                    await asyncio.sleep(_QUIET_S)
+                    return
         except UnreachableError as error:
             if time.monotonic() > deadline or "Traceback" in _end(log):
                 raise EngineError(f"SGLang does not start:\n{_end(log)}") from error
