@@ -6,13 +6,14 @@ For every seed: one workload of 3,072 requests is served; half of its prompts ar
 trained and evaluated on, the other half is the traffic that comes later, of which two thirds are
 there to refresh and one third to evaluate. What differs between the halves is the situation. The
 later half is served once more with a budget of 16 tokens a request. Everything but times repeats
-exactly; what is there already is used. Prints Markdown.
+exactly; what is there already is used, figures too. Prints Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from dwise_predict.evaluate import evaluate_bundle, judge_bundle
 from dwise_predict.evaluation.drift import category_weights
 from dwise_predict.evaluation.judged import FIGURES, Judged, judge
 from dwise_predict.evaluation.predictors import Predictors, fit_predictors
-from dwise_predict.files import write_folder
+from dwise_predict.files import write_folder, write_text
 from dwise_predict.pipeline import run_profiling
 from dwise_predict.predictors.examples import Examples, group_folds
 from dwise_predict.predictors.fitting import fit_refiner_calibration
@@ -113,8 +114,11 @@ def measured(
     out: Path, situation: Situation, whole: Profile, short: Profile, seed: int
 ) -> dict[str, object]:
     """Figures of the bundle, calibrated, refreshed and trained anew, on the later evaluation."""
-    halves = group_folds(np.array(_column(whole, "prompt_sha256"), np.str_), 2, seed)
     place = out / "parts" / situation.name.replace(" ", "-").replace(",", "")
+    known = place / "figures.json"
+    if known.is_file():
+        return json.loads(known.read_text())  # type: ignore[no-any-return]
+    halves = group_folds(np.array(_column(whole, "prompt_sha256"), np.str_), 2, seed)
     before = _part(whole, halves == 0, situation.before, place / "before", None, seed)
     later = _part(
         short if situation.short else whole,
@@ -143,13 +147,15 @@ def measured(
         "as it was": judge_bundle(bundle, earlier),
         "refreshed": judge_bundle(PredictorBundle.load(place / "refreshed"), earlier),
     }
-    return {
+    row: dict[str, object] = {
         "advice": evaluation.drift.verdict.advice,
-        "n": (len(train), len(unseen)),
+        "n": [len(train), len(unseen)],
         "figures": {name: _figures(each) for name, each in judged.items()},
         "earlier": {name: _figures(each) for name, each in kept.items()},
         "seconds": seconds,
     }
+    write_text(known, json.dumps(row, indent=1) + "\n")
+    return row
 
 
 def _trained(profile: Path, place: Path, seed: int) -> PredictorBundle:

@@ -60,7 +60,9 @@ def evaluate_bundle(
         ProfileError: the profile beside the bundle is damaged.
     """
     fingerprint = profile.run.fingerprint
-    bundle.require(fingerprint)
+    verdict = bundle.check(fingerprint)
+    if not verdict.usable:
+        bundle.require(fingerprint)  # says why; what only makes predictions worse is returned
     lineage = lineage_of(bundle, profile, given)
     examples = examples_from_profile(profile)
     fresh = fresh_examples(examples, lineage)
@@ -70,7 +72,7 @@ def evaluate_bundle(
         bundle_digest=bundle.config.digest,
         profile=source,
         profile_sha256=profile_sha256(profile.run),
-        compatibility=tuple(d.sentence for d in bundle.check(fingerprint).differences),
+        compatibility=tuple(difference.sentence for difference in verdict.differences),
         unseen=Unseen(left_out=len(examples) - len(fresh), unknown_profiles=lineage.unknown),
         own=bundle.metrics,
         drift=measure_drift(judged, bundle.metrics),

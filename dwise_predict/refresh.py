@@ -148,7 +148,7 @@ def refresh_bundle(
     fitted = time.monotonic()
     before = judge_bundle(parent, evaluation)
     after = judge(predictors, evaluation, settings.refiner.duration)
-    metrics = _metrics(train, after, int((~examples_from_profile(profile).finished).sum()))
+    metrics = _metrics(train, after)
     kind: Literal["weights", "calibration"] = (
         "calibration" if origin.calibration_only else "weights"
     )
@@ -258,7 +258,7 @@ def _unseen(train: Examples, lineage: Lineage, settings: PredictorSettings) -> E
     return unseen
 
 
-def _metrics(train: Examples, after: Judged, aborted: int) -> Metrics:
+def _metrics(train: Examples, after: Judged) -> Metrics:
     evaluation = after.examples
     ranks = after.ranks()
     admission, refined, refined_raw = (ranks[n] for n in ("admission", "refined", "refined_raw"))
@@ -273,7 +273,7 @@ def _metrics(train: Examples, after: Judged, aborted: int) -> Metrics:
         survival=after.survival,
         n_train=len(train),
         n_eval=len(evaluation),
-        n_aborted=aborted,
+        n_aborted=int((~train.finished).sum() + (~evaluation.finished).sum()),
     )
 
 
