@@ -75,8 +75,8 @@ EXPERIMENT = Experiment(
     differences="""\
 The paper raises the budget from 256 tokens, which cut 57% of its answers, to 2,048. The embedded
 model ends nearly all of its answers by itself within 256 tokens, so its budgets go down from
-there: at 32 tokens most answers are cut. As in the paper the gain falls as budgets and rounds
-rise, because SGLang's time goes to prefill-only rounds, whose number the prompts set.""",
+there, and from 128 to 256 little changes. Each budget has a profile and predictors of its own,
+as in the paper; its profile also sets the arrival rate of burst+Poisson.""",
     not_with={
         "sglang": "run end-to-end with --set decoding.budget_tokens=N, in a folder for each N"
     },

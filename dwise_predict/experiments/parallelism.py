@@ -51,9 +51,9 @@ EXPERIMENT = Experiment(
     plot=bars(SPEEDUP, "mean latency, times faster than SGLang"),
     differences="""\
 Threads stand in for GPUs: no CPU engine here runs tensor parallelism fast enough to be measured.
-A second thread gains little on a model this small, like the paper's second GPU (1.1 times), and
-DWISE's speedup does not depend on it. That all ranks of a tensor-parallel server decide alike is
-tested (`tests/e2e/sglang/test_ranks.py`).""",
+On a model this small a second thread changes little, as the paper's second GPU does (1.1 times
+for SGLang). That all ranks of a tensor-parallel server decide alike is tested in SGLang itself
+(`tests/e2e/sglang/test_ranks.py`).""",
     not_with={
         "sglang": "start it yourself with engine.sglang.tp_size in the recipe, once for each size",
         "simulator": "a replay has no processors",

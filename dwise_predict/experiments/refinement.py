@@ -22,6 +22,11 @@ EXPERIMENT = comparison(
         Column("reached_zero_pct", "reached zero (%)", ".1f"),
     ),
     plot=bars("preemptions", "preemptions a request"),
-    differences="",
+    differences="""\
+As in the paper, refining more often does not pay: mean and median latency are lowest with one
+refinement, and preemptions grow with every further one, while fewer requests outlive their
+estimate. The differences in latency are smaller, about one percent instead of 2 to 5.
+Re-estimates come from the hidden state of the round they are made in, by the network that was
+trained on first rounds, as there.""",
     not_with={"sglang": "the plugin refines once"},
 )
