@@ -63,7 +63,9 @@ def _mlp(seed: int) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    network = MLPRegressor((256, 256), early_stopping=True, max_iter=500, random_state=seed)
+    network = MLPRegressor(
+        hidden_layer_sizes=(256, 256), early_stopping=True, max_iter=500, random_state=seed
+    )
     return make_pipeline(StandardScaler(), network)
 
 
