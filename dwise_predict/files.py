@@ -89,7 +89,9 @@ def replace_folder(path: Path, contents: Mapping[str, bytes]) -> None:
         os.rename(old, path)
     _remove(old)
     _remove(new)
-    write_folder(new, contents)
+    new.mkdir()
+    for name, content in contents.items():
+        write_bytes(new / name, content)
     if path.exists():
         os.rename(path, old)
     os.rename(new, path)
