@@ -89,12 +89,11 @@ def test_results_survive_a_kill_at_any_moment(tmp_path: Path) -> None:
 def test_results_moved_aside_are_put_back_before_new_ones_are_written(tmp_path: Path) -> None:
     folder, old, new = (tmp_path / name for name in ("run", ".run.old", ".run.new"))
     write_results(old, results(2))
-    new.mkdir()
-    new.with_name("..run.new.tmp").write_text("in the way")
+    new.write_text("in the way")
     with pytest.raises(ResultsError, match="cannot write the results"):
         write_results(folder, results(3))
     assert read_results(folder).summary.n == 2
-    new.with_name("..run.new.tmp").unlink()
+    new.unlink()
     write_results(folder, results(3))
     assert read_results(folder).summary.n == 3
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
