@@ -68,7 +68,7 @@ def merge_workload(
         names = ", ".join(request.request_id for request in missing[:10])
         raise ProfileError(
             f"{len(missing)} of {len(requests)} requests are not recorded "
-            f"({names}{', …' if len(missing) > 10 else ''}): have them served with\\n  {again}"
+            f"({names}{', …' if len(missing) > 10 else ''}): have them served with\n  {again}"
         )
     answers = read_answers(run.profile / SHARDS_FOLDER / ANSWERS_FILE)
     assemble_profile(

@@ -153,3 +153,19 @@ class RecordingServer:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+            # Its children may die, and record, a moment later than itself.
+            until = time.monotonic() + 60
+            while members(self.process.pid):
+                assert time.monotonic() < until
+                time.sleep(0.02)
+
+
+def members(group):
+    """Processes of a process group that still run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
+            if int(its_group) == group and state not in "ZX":
+                found.append(int(path.parent.name))
+    return found

@@ -121,7 +121,9 @@ def test_diffusiongemma_goes_the_same_way(tmp_path):
 @pytest.fixture
 def campaign(tmp_path):
     """One that takes a while: SDAR's rounds are many and small."""
-    return Campaign("sdar-8b", tmp_path, budget=48).write("SDARForCausalLM", certainty=6.0)
+    return Campaign("sdar-8b", tmp_path, budget=48, requests=216).write(
+        "SDARForCausalLM", certainty=6.0
+    )
 
 
 def recorded(campaign):
