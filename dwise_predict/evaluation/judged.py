@@ -19,6 +19,7 @@ from dwise_predict.evaluation.predictors import Predictors
 from dwise_predict.evaluation.survival import coverage
 from dwise_predict.predictors.examples import Examples
 from dwise_predict.predictors.fitting import expected_remaining
+from dwise_predict.predictors.threads import one_thread
 from dwise_predict.rank import mean_absolute_error, median_ratio, spearman
 from dwise_predict.recipe import Duration
 
@@ -106,6 +107,7 @@ class Judged:
         )
 
 
+@one_thread()
 def judge(predictors: Predictors, examples: Examples, duration: Duration) -> Judged:
     """Predict ``examples`` (one at least) and compare with what they took."""
     refiner = predictors.refiner

@@ -9,8 +9,6 @@ afterwards: the network that is kept is the paper's, one hazard logit per future
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +27,7 @@ from dwise_predict.predictors.survival import (
     kaplan_meier_logits,
     nll_logistic_hazard,
 )
+from dwise_predict.predictors.threads import one_thread
 from dwise_predict.progress import SILENT, Progress
 from dwise_predict.recipe import RefinerSettings
 
@@ -127,7 +126,7 @@ def fit_refiner(
     held_out = torch.stack(
         [torch.from_numpy(group_folds(usable.prompt, folds, s) == 0) for s in seeds]
     )
-    with _one_thread():
+    with one_thread():
         _train(network, data, held_out, generators, settings, progress, start is not None)
         return Refiner(_fold(network, data, labels.horizon), normalisation)
 
@@ -217,6 +216,7 @@ def fit_refiner_calibration(
     return fit_calibration(means[known], examples.durations[known])
 
 
+@one_thread()
 def expected_remaining(
     refiner: Refiner, examples: Examples, calibrated: bool = False
 ) -> NDArray[np.float64]:
@@ -240,20 +240,6 @@ class _Data:
         """Negative log-likelihood of ``rows``, both ``[members, batch]``."""
         logits = outputs @ self.basis + self.population
         return nll_logistic_hazard(logits, self.durations[rows], self.events[rows])
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Products this small gain nothing from more threads and lose much when cores are busy.
-
-    One thread also makes the sums, and so the weights, independent of the number of cores.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _train(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from dwise_predict.bundle import PredictorBundle
 from dwise_predict.errors import IncompatibleBundleError
@@ -27,6 +28,19 @@ def evaluated(bundle: Path, profile: Path, *given: Path) -> BundleEvaluation:
         str(profile),
         [read_profile(folder) for folder in given],
     )
+
+
+def test_the_number_of_threads_changes_no_figure(base: Path, same: Path) -> None:
+    threads = torch.get_num_threads()
+    found = []
+    for count in (1, 3, 4, 7):
+        torch.set_num_threads(count)
+        try:
+            found.append(evaluated(base / "bundle", same))
+            assert torch.get_num_threads() == count
+        finally:
+            torch.set_num_threads(threads)
+    assert all(evaluation == found[0] for evaluation in found)
 
 
 def test_its_own_profile_gives_its_own_metrics(base: Path) -> None:
