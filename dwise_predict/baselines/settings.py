@@ -129,7 +129,7 @@ class TrailSettings(_Settings):
         default=0.8,
         ge=0,
         le=1,
-        description="c: share of its predicted work a request may be displaced in.",
+        description="c: share of its first predicted length a request may be displaced in.",
     )
 
 

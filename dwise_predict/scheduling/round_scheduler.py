@@ -110,6 +110,7 @@ class RoundScheduler:
             budget_tokens=event.budget_tokens,
             prefill_left=event.prompt_blocks,
             estimate=event.estimate,
+            first_estimate=event.estimate,
             tier=event.tier,
             arrived_round=self.clock.round,
             arrived_prompt_blocks=self.clock.prompt_blocks,

@@ -90,7 +90,8 @@ class RequestState:
 
     ``prefill_left`` counts unprocessed prompt blocks (P of the paper), ``rounds`` the denoising
     rounds so far. ``estimate`` was made when the request had done ``estimated_at`` denoising
-    rounds. ``arrived_round`` and ``arrived_prompt_blocks`` are the scheduler's counters at arrival.
+    rounds, ``first_estimate`` at its arrival. ``arrived_round`` and ``arrived_prompt_blocks`` are
+    the scheduler's counters at arrival.
     """
 
     request_id: str
@@ -103,6 +104,7 @@ class RequestState:
     tier: int = 0
     arrived_round: int = 0
     arrived_prompt_blocks: int = 0
+    first_estimate: float = 0.0
     rounds: int = 0
     mid_block: bool = False
     estimated_at: int = 0

@@ -12,9 +12,10 @@ from dwise_predict.scheduling.state import RequestState
 class Trail(Policy):
     """Least predicted remaining output, with limited preemption (Shahout et al., 2024).
 
-    The newest estimate of remaining output tokens decides. A request that has done the share
-    ``preemptible`` of its predicted tokens (TRAIL's c) runs to its end: ``rounds_per_token``
-    turns tokens into rounds for that test, because rounds are what a scheduler sees.
+    The newest estimate of remaining output tokens decides. A request that is beyond the share
+    ``preemptible`` (TRAIL's c) of the output tokens predicted at its arrival runs to its end,
+    whatever later estimates say: ``rounds_per_token`` turns tokens into rounds for that test,
+    because rounds are what a scheduler sees.
     """
 
     preemptible: float = 0.8
@@ -30,7 +31,7 @@ class Trail(Policy):
 
     def priority(self, state: RequestState, clock: Clock) -> float:
         """Remaining output tokens; before all of these once preemption is ruled out."""
-        total = state.estimated_at + state.estimate * self.rounds_per_token
-        if state.rounds and state.rounds >= self.preemptible * total:
+        predicted = max(state.first_estimate, 1.0) * self.rounds_per_token
+        if state.rounds > self.preemptible * predicted:
             return -1.0
         return state.estimate

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dwise_predict.scheduling import RequestState, RoundCost, make_policy
+from dwise_predict.scheduling import (
+    Arrived,
+    Estimated,
+    RequestState,
+    ResidencyLimits,
+    RoundCost,
+    build_scheduler,
+    make_policy,
+)
 from dwise_predict.scheduling.policies import Clock, Dwise, Hrrn, Mlfq, Trail, probe_index
 
 CLOCK = Clock()
@@ -23,6 +31,7 @@ def state(
     estimated_at: int = 0,
     residual: tuple[float, ...] | None = None,
     arrived_prompt_blocks: int = 0,
+    first_estimate: float = 0.0,
 ) -> RequestState:
     return RequestState(
         request_id="r",
@@ -36,6 +45,7 @@ def state(
         estimated_at=estimated_at,
         residual=residual,
         arrived_prompt_blocks=arrived_prompt_blocks,
+        first_estimate=first_estimate,
     )
 
 
@@ -89,18 +99,32 @@ def test_mlfq_promotes_after_its_patience() -> None:
     assert Mlfq(promote_after=50).patience(state(prompt_blocks=7)) == 50
 
 
-def test_trail_ranks_by_the_newest_remaining_tokens_until_preemption_is_ruled_out() -> None:
+def test_trail_ranks_by_remaining_tokens_until_preemption_is_ruled_out() -> None:
     policy = Trail(preemptible=0.8, rounds_per_token=0.5)
-    assert policy.priority(state(estimate=100), CLOCK) == 100
-    # Told 60 tokens after 20 rounds: 50 rounds in all, of which 0.8 are 40.
-    assert policy.priority(state(rounds=20, estimate=60, estimated_at=20), CLOCK) == 60
-    assert policy.priority(state(rounds=39, estimate=60, estimated_at=20), CLOCK) == 60
-    assert policy.priority(state(rounds=40, estimate=60, estimated_at=20), CLOCK) == -1
-    # A new estimate makes it preemptible again.
-    assert policy.priority(state(rounds=41, estimate=40, estimated_at=41), CLOCK) == 40
-    # Nobody is protected before the first round, however short the estimate.
+
+    def priority(rounds: int, left: float) -> float:
+        told = state(rounds=rounds, estimate=left, estimated_at=rounds, first_estimate=100)
+        return policy.priority(told, CLOCK)
+
+    # 100 tokens were predicted at arrival: 50 rounds in all, of which 0.8 are 40. Later estimates
+    # change the order, not this limit.
+    for left in (5, 60, 400):
+        assert priority(0, left) == priority(20, left) == priority(40, left) == left
+        assert priority(41, left) == -1
+    # Nobody is protected before the first round; a prediction counts as one token at least.
     assert policy.priority(state(estimate=0), CLOCK) == 0
-    assert Trail(preemptible=0).priority(state(rounds=1, estimate=9, estimated_at=1), CLOCK) == -1
+    assert Trail(0.8, 2.0).priority(state(rounds=1, estimate=3), CLOCK) == 3
+    assert Trail(0.8, 2.0).priority(state(rounds=2, estimate=3), CLOCK) == -1
+    # c = 0: no preemption at all.
+    never = state(rounds=1, estimate=9, estimated_at=1, first_estimate=500)
+    assert Trail(preemptible=0).priority(never, CLOCK) == -1
+
+
+def test_schedulers_remember_the_first_estimate() -> None:
+    scheduler = build_scheduler(Trail(), "mixed_phase", ResidencyLimits(1, 8))
+    scheduler.observe([Arrived("r", 0.0, 8, 1, 64, estimate=40.0), Estimated("r", 90.0)])
+    known = scheduler.state("r")
+    assert (known.first_estimate, known.estimate) == (40.0, 90.0)
 
 
 def test_hrrn_is_the_prompt_blocks_done_meanwhile_over_ones_own() -> None:
