@@ -92,10 +92,15 @@ def experiment(
 
     from dwise_predict.cli.display import progress_on
     from dwise_predict.cli.options import require_experiments_extra, require_train_extra
+    from dwise_predict.errors import ExperimentError
     from dwise_predict.experiments.run import chosen, run_experiments
     from dwise_predict.experiments.settings import EngineName, Settings
     from dwise_predict.recipe import load_recipe
 
+    if any(override.startswith("seed=") for override in overrides):
+        raise ExperimentError(
+            "--set seed: experiments serve the seeds from 0 on; say how many with --seeds"
+        )
     # SGLang's environment has its own packages, and what it can run compares with no others.
     require_train_extra() if engine == "sglang" else require_experiments_extra()
     recipe = load_recipe(model, overrides)

@@ -96,10 +96,11 @@ Table and picture stand beside the paper's figures where it has them; pages like
 written by `--docs DIR`.
 
 `--engine torch` serves with the built-in engine, `--engine simulator` replays the profiled rounds
-under the cost model that was fitted to them ([simulator](../simulator.md)), which no other load of
-the machine disturbs, and `--engine sglang` starts SGLang's server (`dwise serve`), where SGLang is
-installed and can run the model. `--list` says which experiments an engine cannot do, the command
-says why. `--model` takes any recipe, `--set` its keys, `--seeds` the number of seeds.
+under the cost model that was fitted to them ([simulator](../simulator.md)): what else the machine
+does while it replays changes nothing, while it profiles it does. `--engine sglang` starts SGLang's
+server (`dwise serve`), where SGLang is installed and can run the model. `--list` says which
+experiments an engine cannot do, the command says why. `--model` takes any recipe, `--set` its keys,
+`--seeds` the number of seeds.
 
 ## What differs from the paper in all of them
 

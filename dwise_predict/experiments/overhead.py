@@ -18,7 +18,7 @@ from dwise_predict.experiments.engines import torch_engine
 from dwise_predict.experiments.experiment import Column, Experiment
 from dwise_predict.experiments.plots import bars
 from dwise_predict.experiments.settings import Settings
-from dwise_predict.experiments.study import Study, baselines_work, computed_work
+from dwise_predict.experiments.study import Answer, Study, baselines_work, computed_work
 from dwise_predict.experiments.timing import TIMED, median_ms
 from dwise_predict.experiments.values import Value
 from dwise_predict.experiments.work import Stage, Work
@@ -85,7 +85,7 @@ class _TimedRefine:
         return answers
 
 
-def measure_rounds(settings: Settings, seed: int) -> dict[str, dict[str, float]]:
+def measure_rounds(settings: Settings, seed: int) -> Answer:
     """Means over the rounds of one served run; the refiner's over those that refine too."""
     base, recipe, case = base_of(settings, seed), settings.recipe_of(seed), Case("DWISE", POISSON)
     engine, asked = torch_engine(recipe), base.asked()
@@ -111,13 +111,13 @@ def measure_rounds(settings: Settings, seed: int) -> dict[str, dict[str, float]]
     }
     # Refining happens inside the measured rounds, the rest between them.
     whole = float(wall_ms.mean()) + spent["planning"] + spent["taking in what happened"]
-    found = {name: {"round_ms": value} for name, value in spent.items()}
+    found: Answer = {name: {"round_ms": value} for name, value in spent.items()}
     found[ALL] = {"round_ms": sum(spent.values()), "round_pct": 100 * sum(spent.values()) / whole}
     found[MEDIAN_ROUND] = {"round_ms": float(np.median(wall_ms))}
     return found
 
 
-def measure_admission(settings: Settings, seed: int) -> dict[str, dict[str, float]]:
+def measure_admission(settings: Settings, seed: int) -> Answer:
     """Median time from the text of a prompt to its estimate, one prompt at a time."""
     base = base_of(settings, seed)
     admission, encode = base.bundle.admission, torch_engine(settings.recipe_of(seed)).encode
@@ -132,7 +132,7 @@ def measure_admission(settings: Settings, seed: int) -> dict[str, dict[str, floa
             token_ids=tokens,
         )
 
-    found = {ADMISSION: {"request_ms": median_ms(ours, requests)}}
+    found: Answer = {ADMISSION: {"request_ms": median_ms(ours, requests)}}
     for method in ENCODERS:
         predict = base.baselines[method].admission
         spent = median_ms(predict, [[request.text] for request in requests])
@@ -151,12 +151,7 @@ def _work(settings: Settings) -> list[Work]:
 
 
 def _measure(study: Study) -> list[Value]:
-    return [
-        Value("", run, figure, 0, value)
-        for name in PARTS
-        for run, figures in study.computed(name, 0).items()
-        for figure, value in figures.items()
-    ]
+    return [value for name in PARTS for value in study.answers(name, [0])]
 
 
 EXPERIMENT = Experiment(

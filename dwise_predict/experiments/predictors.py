@@ -14,7 +14,7 @@ from dwise_predict.experiments.engines import torch_engine
 from dwise_predict.experiments.experiment import Column, Experiment
 from dwise_predict.experiments.plots import bars
 from dwise_predict.experiments.settings import Settings
-from dwise_predict.experiments.study import Study, base_work, computed_work
+from dwise_predict.experiments.study import Answer, Study, base_work, computed_work
 from dwise_predict.experiments.timing import TIMED, median_ms
 from dwise_predict.experiments.values import Value
 from dwise_predict.experiments.work import Stage, Work
@@ -135,7 +135,7 @@ def cross_validated(fit: Fit, examples: Examples, seed: int) -> float:
     return spearman(predicted, examples.rounds) or 0.0
 
 
-def compare(settings: Settings, seed: int) -> dict[str, dict[str, float]]:
+def compare(settings: Settings, seed: int) -> Answer:
     """Quality and time of every regressor on the training requests of a seed."""
     base = base_of(settings, seed)
     examples = base.examples.take(base.in_training & base.examples.finished)
@@ -147,7 +147,7 @@ def compare(settings: Settings, seed: int) -> dict[str, dict[str, float]]:
         return feature_matrix([word_count(text)], [newline_count(text)], [tokens])
 
     features = [features_of(request) for request in asked]
-    found = {}
+    found: Answer = {}
     for name, fit in FITS.items():
         predict = fit(examples, seed)
 
@@ -170,12 +170,7 @@ def _work(settings: Settings) -> list[Work]:
 
 
 def _measure(study: Study) -> list[Value]:
-    return [
-        Value("", run, figure, seed, value)
-        for seed in study.seeds
-        for run, figures in study.computed(EXPERIMENT.name, seed).items()
-        for figure, value in figures.items()
-    ]
+    return study.answers(EXPERIMENT.name, study.seeds)
 
 
 EXPERIMENT = Experiment(

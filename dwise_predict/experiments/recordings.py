@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from dwise_predict.baselines import ROUNDS_FOLDER, RecordedRounds, read_rounds, record_rounds
 from dwise_predict.engines.protocol import Refinement, RoundHidden
 from dwise_predict.engines.recording import engine_request
+from dwise_predict.errors import ExperimentError
 from dwise_predict.experiments.base import base_of
 from dwise_predict.experiments.engines import torch_engine
 from dwise_predict.experiments.settings import Settings
@@ -71,8 +74,20 @@ def record_prompts(settings: Settings, seed: int) -> None:
 
 
 def recorded_prompts(settings: Settings, seed: int) -> npt.NDArray[np.float16]:
-    """What :func:`record_prompts` kept."""
-    return load_file(base_of(settings, seed).folder.path / PROMPTS_FILE)[_KEY]
+    """What :func:`record_prompts` kept. Raises ExperimentError when it is damaged."""
+    base = base_of(settings, seed)
+    path = base.folder.path / PROMPTS_FILE
+    try:
+        means: npt.NDArray[np.float16] = load_file(path)[_KEY]
+    except (SafetensorError, KeyError) as error:
+        raise _damaged(path) from error
+    if means.dtype != np.float16 or means.ndim != 2 or len(means) != len(base.requests):
+        raise _damaged(path)
+    return means
+
+
+def _damaged(path: Path) -> ExperimentError:
+    return ExperimentError(f"{path} is damaged: delete it and run the same command again")
 
 
 @dataclass

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dwise_predict.errors import ExperimentError, RecipeError
+from dwise_predict.errors import BaselineError, DwiseError, ExperimentError, RecipeError
 from dwise_predict.experiments.experiment import Experiment
 from dwise_predict.experiments.output import write_experiment, write_index, write_page
 from dwise_predict.experiments.registry import EXPERIMENTS
@@ -69,23 +69,49 @@ def run_experiments(
         DwiseError: from a piece of work; what is finished is kept.
     """
     _check_place(settings.out)
+    if docs is not None and docs.exists() and not docs.is_dir():
+        raise ExperimentError(f"--docs {docs} is a file, expected a folder")
     make_folder(settings.out)
     busy = ExperimentError(
         f"another process is writing {settings.out}: wait for it, or choose another --out"
     )
     with locked(settings.out, busy):
         _check_recipe(settings)
-        run_all((work for e in experiments for work in e.work(settings)), settings, progress)
-        study = Study(settings)
-        for experiment in experiments:
-            command = shlex.join(["dwise", "experiment", experiment.name, *flags])
-            values = experiment.measure(study)
-            folder = write_experiment(experiment, settings, values, command)
-            if docs is not None:
-                write_page(docs, experiment, settings, values, command, described(study))
-            on_finished(experiment, values, folder)
+        work = [piece for experiment in experiments for piece in experiment.work(settings)]
+        try:
+            run_all(work, settings, progress)
+            _write(experiments, settings, flags, on_finished, docs)
+        except DwiseError as error:
+            if isinstance(error, BaselineError) or "--resume" in str(error):
+                raise _going_on(error) from error
+            raise
+
+
+def _write(
+    experiments: Sequence[Experiment],
+    settings: Settings,
+    flags: Sequence[str],
+    on_finished: Shown,
+    docs: Path | None,
+) -> None:
+    study = Study(settings)
+    for experiment in experiments:
+        command = shlex.join(["dwise", "experiment", experiment.name, *flags])
+        values = experiment.measure(study)
+        folder = write_experiment(experiment, settings, values, command)
         if docs is not None:
-            write_index(docs, EXPERIMENTS.values())
+            write_page(docs, experiment, settings, values, command, described(study))
+        on_finished(experiment, values, folder)
+    if docs is not None:
+        write_index(docs, EXPERIMENTS.values())
+
+
+def _going_on(error: DwiseError) -> ExperimentError:
+    """An error of training or profiling, whose advice is that of other commands."""
+    return ExperimentError(
+        f"{error} (here: once that is put right, run the same command again; it goes on by itself, "
+        "without --resume)"
+    )
 
 
 def described(study: Study) -> str:

@@ -19,7 +19,7 @@ EXPERIMENT = comparison(
     differences="""\
 A seed changes more here than in the paper, whose three traces differ in the order of the
 requests and their arrival times only: it draws other prompts, profiles them and trains other
-predictors. Seconds of the built-in engine also change with whatever else the machine does;
-`--engine simulator` leaves that out.""",
+predictors. Seconds of the built-in engine also change with whatever else the machine does, those
+of `--engine simulator` only with what it did while profiling.""",
     label=lambda case: case.run + OVER_SEEDS,
 )

@@ -12,14 +12,14 @@ from dwise_predict.experiments.experiment import Column, Experiment
 from dwise_predict.experiments.plots import bars
 from dwise_predict.experiments.recordings import recorded_prompts
 from dwise_predict.experiments.settings import Settings
-from dwise_predict.experiments.study import Study, computed_work, prompts_work
+from dwise_predict.experiments.study import Answer, Study, computed_work, prompts_work
 from dwise_predict.experiments.values import Value
 from dwise_predict.experiments.work import Work
 from dwise_predict.predictors.fitting import expected_remaining, fit_refiner
 from dwise_predict.rank import spearman, spearman_within
 
 
-def compare(settings: Settings, seed: int) -> dict[str, dict[str, float | None]]:
+def compare(settings: Settings, seed: int) -> Answer:
     """Rank correlations of predictors from each signal, on requests not trained on.
 
     Prompts shorter than a block have no prompt block whose hidden state could be read: all three
@@ -62,13 +62,7 @@ def _work(settings: Settings) -> list[Work]:
 
 
 def _measure(study: Study) -> list[Value]:
-    return [
-        Value("", run, figure, seed, value)
-        for seed in study.seeds
-        for run, figures in study.computed(EXPERIMENT.name, seed).items()
-        for figure, value in figures.items()
-        if value is not None
-    ]
+    return study.answers(EXPERIMENT.name, study.seeds)
 
 
 EXPERIMENT = Experiment(

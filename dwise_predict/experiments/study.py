@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
-from dwise_predict.baselines import BASELINES_FOLDER, METHODS
+from pydantic import TypeAdapter, ValidationError
+
+from dwise_predict.baselines import BASELINES_FOLDER, METHODS, ROUNDS_FOLDER
+from dwise_predict.errors import ExperimentError, ResultsError
 from dwise_predict.experiments.base import Base, base_of, make_base
 from dwise_predict.experiments.case import Case, Estimates
 from dwise_predict.experiments.estimates import REPEATED, train_baselines
@@ -24,23 +25,23 @@ from dwise_predict.experiments.work import Stage, Work
 from dwise_predict.files import write_text
 from dwise_predict.results import Results, read_results
 
-Compute = Callable[[Settings, int], Any]
-"""Something about one seed, as what JSON can hold."""
+Answer = dict[str, dict[str, float | None]]
+"""Figures by run and name; None where one is not defined."""
+Compute = Callable[[Settings, int], Answer]
+"""Something about one seed."""
+_ANSWER = TypeAdapter(Answer)
 
 
 def base_work(settings: Settings, seeds: Iterable[int], budget: int | None = None) -> list[Work]:
     """A profile and predictors for each seed."""
-    folders = {seed: settings.base(seed, budget) for seed in seeds}
-    return [
-        Work(
-            Stage.BASE,
-            # The last thing that a training run writes.
-            str(folder.report.relative_to(settings.out)),
-            make_base,
-            (seed, budget),
-        )
-        for seed, folder in folders.items()
-    ]
+    work = []
+    for seed in seeds:
+        folder = settings.base(seed, budget)
+        kept = (folder.recipe, folder.workload, folder.profile, folder.bundle, folder.predictions)
+        # The report is the last thing that a training run writes.
+        place, *parts = (str(path.relative_to(settings.out)) for path in (folder.report, *kept))
+        work.append(Work(Stage.BASE, place, make_base, (seed, budget), tuple(parts)))
+    return work
 
 
 def prompts_work(settings: Settings, seeds: Iterable[int]) -> list[Work]:
@@ -50,27 +51,31 @@ def prompts_work(settings: Settings, seeds: Iterable[int]) -> list[Work]:
 
 def rounds_work(settings: Settings, seeds: Iterable[int]) -> list[Work]:
     """Hidden means of every round for each seed, with what that needs."""
-    return _recorded_work(settings, seeds, ROUNDS_MARK, record_every_round)
+    return _recorded_work(settings, seeds, ROUNDS_MARK, record_every_round, ROUNDS_FOLDER)
 
 
 def baselines_work(settings: Settings, seeds: Iterable[int]) -> list[Work]:
     """All learned baselines for each seed, with what they need."""
     work = rounds_work(settings, seeds := list(seeds))
     for seed in seeds:
-        # The last that is trained.
-        place = settings.base(seed).path / BASELINES_FOLDER / METHODS[-1]
-        where = str(place.relative_to(settings.out))
-        work.append(Work(Stage.TRAINED, where, train_baselines, (seed,)))
+        folder = (settings.base(seed).path / BASELINES_FOLDER).relative_to(settings.out)
+        *parts, last = (str(folder / method) for method in METHODS)
+        work.append(Work(Stage.TRAINED, last, train_baselines, (seed,), tuple(parts)))
     return work
 
 
 def _recorded_work(
-    settings: Settings, seeds: Iterable[int], place: str, function: Callable[..., None]
+    settings: Settings,
+    seeds: Iterable[int],
+    name: str,
+    function: Callable[..., None],
+    *parts: str,
 ) -> list[Work]:
     work = base_work(settings, seeds := list(seeds))
     for seed in seeds:
-        where = str((settings.base(seed).path / place).relative_to(settings.out))
-        work.append(Work(Stage.RECORDED, where, function, (seed,)))
+        folder = settings.base(seed).path.relative_to(settings.out)
+        place, *rest = (str(folder / part) for part in (name, *parts))
+        work.append(Work(Stage.RECORDED, place, function, (seed,), tuple(rest)))
     return work
 
 
@@ -101,31 +106,18 @@ def computed_work(
     seeds: Iterable[int],
     function: Compute,
     stage: Stage = Stage.SERVED,
-    own_engine: bool = False,
 ) -> list[Work]:
-    """``function`` for each seed; its answer is kept under ``name``.
-
-    Answers that depend on the engine (``own_engine``) are kept for each of them.
-    """
-    return [
-        Work(
-            stage,
-            _place(settings, name, seed, own_engine),
-            _compute,
-            (function, name, seed, own_engine),
-        )
-        for seed in seeds
-    ]
+    """``function`` for each seed; its answer is kept under ``name``, for every engine."""
+    return [Work(stage, _place(name, seed), _compute, (function, name, seed)) for seed in seeds]
 
 
-def _place(settings: Settings, name: str, seed: int, own_engine: bool) -> str:
-    folder = settings.engine if own_engine else "base"
-    return f"{folder}/computed/seed-{seed}/{name}.json"
+def _place(name: str, seed: int) -> str:
+    return f"base/computed/seed-{seed}/{name}.json"
 
 
-def _compute(settings: Settings, function: Compute, name: str, seed: int, own_engine: bool) -> None:
-    text = json.dumps(function(settings, seed), indent=1)
-    write_text(settings.out / _place(settings, name, seed, own_engine), text + "\n")
+def _compute(settings: Settings, function: Compute, name: str, seed: int) -> None:
+    text = _ANSWER.dump_json(function(settings, seed), indent=1).decode()
+    write_text(settings.out / _place(name, seed), text + "\n")
 
 
 class Study:
@@ -144,13 +136,36 @@ class Study:
         return base_of(self.settings, seed, budget)
 
     def results(self, seed: int, case: Case) -> Results:
-        """What serving a case came to."""
-        return read_results(self.settings.out / results_place(self.settings, seed, case))
+        """What serving a case came to. Raises ExperimentError when it is damaged."""
+        place = self.settings.out / results_place(self.settings, seed, case)
+        try:
+            return read_results(place)
+        except ResultsError as error:
+            raise ExperimentError(
+                f"{error}: delete the folder {place} and run the same command again"
+            ) from error
 
-    def computed(self, name: str, seed: int, own_engine: bool = False) -> Any:
-        """What :func:`computed_work` kept."""
-        path = self.settings.out / _place(self.settings, name, seed, own_engine)
-        return json.loads(path.read_text("utf-8"))
+    def answers(self, name: str, seeds: Iterable[int]) -> list[Value]:
+        """What :func:`computed_work` kept, without what is not defined.
+
+        Raises ExperimentError when it is damaged.
+        """
+        return [
+            Value("", run, figure, seed, value)
+            for seed in seeds
+            for run, figures in self._answer(name, seed).items()
+            for figure, value in figures.items()
+            if value is not None
+        ]
+
+    def _answer(self, name: str, seed: int) -> Answer:
+        path = self.settings.out / _place(name, seed)
+        try:
+            return _ANSWER.validate_json(path.read_bytes())
+        except ValidationError as error:
+            raise ExperimentError(
+                f"{path} is damaged: delete it and run the same command again"
+            ) from error
 
     def compare(
         self,

@@ -8,6 +8,7 @@ from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from enum import IntEnum
+from multiprocessing import active_children
 
 from dwise_predict.errors import ExperimentError
 from dwise_predict.experiments.settings import Settings
@@ -36,16 +37,19 @@ class Work:
         function: called with the settings and ``arguments``; of a module, so that other processes
             find it.
         arguments: small values.
+        parts: paths of what was there, too, once it was done: whoever deletes one has it made
+            again.
     """
 
     stage: Stage
     place: str
     function: Callable[..., None]
     arguments: tuple[object, ...] = ()
+    parts: tuple[str, ...] = ()
 
     def done(self, settings: Settings) -> bool:
         """Whether nothing is left to do."""
-        return (settings.out / self.place).exists()
+        return all((settings.out / place).exists() for place in (self.place, *self.parts))
 
     def run(self, settings: Settings) -> None:
         """Do it."""
@@ -72,6 +76,7 @@ def run_all(work: Iterable[Work], settings: Settings, progress: Progress) -> Non
 def _run_stage(
     pieces: Sequence[Work], settings: Settings, workers: int, on_done: Callable[[], None]
 ) -> None:
+    others = set(active_children())
     pool = worker_pool(workers, fresh=True)
     try:
         for future in as_completed([pool.submit(_in_worker, piece, settings) for piece in pieces]):
@@ -83,10 +88,12 @@ def _run_stage(
             "fewer --processes, nothing finished is lost"
         ) from error
     except BaseException:
-        # Without waiting: what is in work is begun anew anyhow, and ends with this process.
-        pool.shutdown(wait=False, cancel_futures=True)
+        # What is in work is begun anew anyhow: nobody has to wait for it.
+        for worker in set(active_children()) - others:
+            worker.kill()
         raise
-    pool.shutdown()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _in_worker(piece: Work, settings: Settings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -129,3 +130,42 @@ def test_again_nothing_is_served_and_the_simulator_shares_the_base(study: Path) 
         for engine in ("torch", "simulator")
     ]
     assert slots[0].equals(slots[1])
+
+
+def test_what_was_damaged_is_named_and_made_again(study: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    shutil.copytree(study, folder)
+    again = "run the same command again"
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return dwise(*command("torch", "signals", "seeds"), cwd=folder)
+
+    def refused() -> str:
+        result = run()
+        assert result.returncode == 2
+        error = result.stderr.splitlines()[-1]
+        assert error.startswith("error: ") and again in error, result.stderr
+        assert "Traceback" not in result.stderr and "semaphore" not in result.stderr
+        return error
+
+    answer = Path("out", "base", "computed", "seed-0", "signals.json")
+    served = Path("out", "torch", "served", "seed-0", "burst_dwise")
+    bundle = Path("out", "base", "seed-0", "bundle")
+    prompts = Path("out", "base", "seed-0", "prompts.safetensors")
+    before = (folder / answer).read_bytes()
+    for path in (answer, served / "summary.json", bundle / "config.json", prompts):
+        (folder / path).write_bytes((folder / path).read_bytes()[:-20])
+    assert f"{answer} is damaged: delete it" in refused()
+    (folder / answer).unlink()
+    # Made again, it needs the prompts.
+    assert f"{prompts} is damaged: delete it" in refused()
+    (folder / prompts).unlink()
+    assert f"delete the folder {served}" in refused()
+    shutil.rmtree(folder / served)
+    # Served again, it needs the bundle, whose error speaks to those who train.
+    error = refused()
+    assert str(bundle) in error and "goes on by itself, without --resume" in error
+    shutil.rmtree(folder / bundle)
+    result = run()
+    assert result.returncode == 0, result.stderr
+    assert (folder / answer).read_bytes() == before

@@ -29,6 +29,8 @@ def test_the_list_has_a_line_for_each_with_its_table_or_figure(tmp_path: Path) -
         (["tails", "--model", "tinny"], ["unknown model 'tinny'; did you mean 'tiny'?"]),
         (["tails", "--engine", "vllm"], ["--engine", "simulator"]),
         (["tails", "--seeds", "0"], ["--seeds"]),
+        (["tails", "--set", "seed=4"], ["--set seed", "how many with --seeds"]),
+        (["tails", "--docs", "file"], ["--docs file is a file, expected a folder"]),
         (["tails", "--set", "engine.slot=3"], ["did you mean 'engine.slots'?"]),
         (
             ["overhead", "--engine", "simulator"],
