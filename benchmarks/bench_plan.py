@@ -18,13 +18,12 @@ from collections.abc import Iterable
 
 from dwise_predict.scheduling import (
     Arrived,
-    DenoisingRoundProcessed,
     Estimated,
     Event,
     Finished,
     Plan,
-    PromptBlockProcessed,
     ResidencyLimits,
+    RoundProcessed,
     Scheduler,
     build_scheduler,
     make_policy,
@@ -48,14 +47,16 @@ class SortEverything:
     def observe(self, events: Iterable[Event]) -> None:
         """Lines 12 to 20."""
         for event in events:
+            if isinstance(event, RoundProcessed):
+                for i in event.prompt:
+                    self.prefill[i] -= 1
+                for i in event.denoised:
+                    self.rounds_left[i] = max(self.rounds_left[i] - 1, 0)
+                continue
             i = event.request_id
             if isinstance(event, Arrived):
                 self.requests[i] = event
                 self.prefill[i], self.rounds_left[i] = event.prompt_blocks, event.estimate
-            elif isinstance(event, PromptBlockProcessed):
-                self.prefill[i] -= 1
-            elif isinstance(event, DenoisingRoundProcessed):
-                self.rounds_left[i] = max(self.rounds_left[i] - 1, 0)
             elif isinstance(event, Estimated):
                 self.rounds_left[i] = event.remaining
             else:
@@ -119,14 +120,13 @@ class Backlog:
 
     def after(self, plan: Plan, now: float) -> list[Event]:
         """What happens in the round of ``plan``, and new arrivals for what finished."""
-        events: list[Event] = []
-        for i in plan.run:
-            if self.prefill[i]:
-                self.prefill[i] -= 1
-                events.append(PromptBlockProcessed(i))
-                continue
+        prompt = [i for i in plan.run if self.prefill[i]]
+        denoised = [i for i in plan.run if not self.prefill[i]]
+        events: list[Event] = [RoundProcessed(prompt, denoised)]
+        for i in prompt:
+            self.prefill[i] -= 1
+        for i in denoised:
             self.rounds[i] -= 1
-            events.append(DenoisingRoundProcessed(i))
             if self.rounds[i] == 0:
                 events.append(Finished(i))
                 events.append(self.arrive(self.random.uniform(2, 60), now))

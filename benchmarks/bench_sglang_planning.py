@@ -90,6 +90,7 @@ def main() -> None:
     environment.prepare()
     os.environ |= {"DWISE_BUNDLE": "tiny", "DWISE_POLICY": arguments.policy, "DWISE_STRICT": "1"}
     logging.disable(logging.WARNING)
+    import torch
     from sglang.srt.managers.schedule_batch import Req
     from sglang.srt.managers.schedule_policy import PrefillAdder
     from sglang.srt.managers.utils import GenerationBatchResult
@@ -103,14 +104,14 @@ def main() -> None:
     scheduler, runtime = engine.scheduler, engine.scheduler._dwise
     rng = random.Random(0)
     block = setting.block_size
+    # Drawn once: to draw them in each round would empty the caches, which no GPU's forward does.
+    noise = torch.randn(SLOTS * block, scheduler.model_config.hidden_size)
 
     def forward(_: object, batch: object) -> object:
         """No forward pass: a block in six is done, hidden states are noise."""
-        import torch
-
         rows = len(batch.reqs)
         if runtime.tap is not None:
-            runtime.tap.after_logits(torch.randn(rows * block, scheduler.model_config.hidden_size))
+            runtime.tap.after_logits(noise[: rows * block])
         done = [block if row.prefill or rng.random() < 1 / 6 else 0 for row in runtime._rows]
         tokens = [[5] * block if accepted else [1] * block for accepted in done]
         return GenerationBatchResult(next_token_ids=tokens, accept_length_per_req_cpu=done)

@@ -90,7 +90,7 @@ def main() -> None:
         tap.begin_round([(i, 500 + i, 128) for i in range(rows)])
         replay()
         torch.cuda.synchronize()
-        found = torch.from_numpy(tap.estimates(list(range(rows)))[:, 0])
+        found = torch.tensor(tap.estimates(range(rows)))[:, 0]
         means = (states @ weight).view(rows, block, hidden).float().mean(1)
         prompts = torch.arange(rows, device=device) + 500.0
         expected = refiner.to(device)(means, prompts, torch.full_like(prompts, 128.0)).mean()

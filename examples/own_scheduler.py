@@ -12,13 +12,12 @@ from dwise_predict import PredictorBundle
 from dwise_predict.engines.protocol import EngineRequest
 from dwise_predict.scheduling import (
     Arrived,
-    DenoisingRoundProcessed,
     Estimated,
     Event,
     Finished,
     FormerName,
-    PromptBlockProcessed,
     ResidencyLimits,
+    RoundProcessed,
     build_scheduler,
     make_policy,
 )
@@ -75,12 +74,14 @@ class Server:
 
     def happened(self, rows: list[Row]) -> list[Event]:
         """Events of a round; requests in their first denoising round are refined in one batch."""
-        events: list[Event] = []
+        events: list[Event] = [
+            RoundProcessed(
+                prompt=[row.request_id for row in rows if row.prompt_block],
+                denoised=[row.request_id for row in rows if not row.prompt_block],
+                committed=[row.request_id for row in rows if row.block_done],
+            )
+        ]
         for row in rows:
-            if row.prompt_block:
-                events.append(PromptBlockProcessed(row.request_id))
-                continue
-            events.append(DenoisingRoundProcessed(row.request_id, row.block_done))
             if row.answer is not None:
                 events.append(Finished(row.request_id))
                 self.answers.pop(row.request_id).set_result(row.answer)

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from dwise_predict.scheduling import (
     Arrived,
-    DenoisingRoundProcessed,
     Estimated,
     Event,
     Finished,
     Plan,
-    PromptBlockProcessed,
     ResidencyLimits,
+    RoundProcessed,
     Scheduler,
     plan_faults,
 )
@@ -147,13 +146,15 @@ def serve(
         for request_id in plan.run:
             if prefill[request_id]:
                 prefill[request_id] -= 1
-                happened.append([PromptBlockProcessed(request_id)])
+                happened.append([RoundProcessed([request_id])])
                 continue
             job = by_id[request_id]
             rounds[request_id] -= 1
             done = job.rounds - rounds[request_id]
             block_done = done % job.block_rounds == 0 or not rounds[request_id]
-            group: list[Event] = [DenoisingRoundProcessed(request_id, block_done)]
+            group: list[Event] = [
+                RoundProcessed(denoised=[request_id], committed=[request_id] * block_done)
+            ]
             if not rounds[request_id]:
                 group.append(Finished(request_id))
                 residents.remove(request_id)

@@ -25,12 +25,11 @@ from dwise_predict.files import make_folder, write_bytes
 from dwise_predict.recipe import load_recipe
 from dwise_predict.results import Results
 from dwise_predict.scheduling import (
-    DenoisingRoundProcessed,
     Event,
     Plan,
-    PromptBlockProcessed,
     ResidencyLimits,
     RoundCost,
+    RoundProcessed,
     Scheduler,
 )
 from dwise_predict.serving import serve_workload
@@ -66,12 +65,13 @@ class Noting:
     def observe(self, events: Iterable[Event]) -> None:
         """Note the blocks of the last round, then pass the events on."""
         events = list(events)
-        rows = [e for e in events if isinstance(e, PromptBlockProcessed | DenoisingRoundProcessed)]
-        if rows:
-            self.timeline.record(
-                [self.place[row.request_id] for row in rows],
-                [isinstance(row, PromptBlockProcessed) for row in rows],
-            )
+        for event in events:
+            if isinstance(event, RoundProcessed):
+                rows = [*event.prompt, *event.denoised]
+                self.timeline.record(
+                    [self.place[row] for row in rows],
+                    [True] * len(event.prompt) + [False] * len(event.denoised),
+                )
         self.scheduler.observe(events)
 
 

@@ -84,13 +84,12 @@ class HiddenTap:
         values: npt.NDArray[np.float16] = self._means[list(rows)].cpu().numpy().astype(np.float16)
         return values
 
-    def estimates(self, rows: Sequence[int]) -> npt.NDArray[np.float32]:
-        """Typical remaining rounds of ``rows``, ``[n, 1]``; after the round.
+    def estimates(self, rows: Sequence[int]) -> list[list[float]]:
+        """Typical remaining rounds of each of ``rows``, in a list of one; after the round.
 
-        With ``curves`` those after t further rounds, ``[n, K + 1]``.
+        With ``curves`` those after t further rounds, K + 1 numbers.
         """
-        values: npt.NDArray[np.float32] = self._estimates[rows]
-        return values
+        return [self._estimates[row].tolist() for row in rows]
 
     def _allocate(self, hidden: Tensor) -> None:
         device, pinned = hidden.device, hidden.is_cuda

@@ -10,20 +10,18 @@ from dwise_predict.scheduling.residency import ResidencyLimits
 from dwise_predict.scheduling.round_scheduler import RoundScheduler
 from dwise_predict.scheduling.state import (
     Arrived,
-    DenoisingRoundProcessed,
     Estimated,
     Event,
     Finished,
-    PromptBlockProcessed,
     RequestState,
     Residency,
+    RoundProcessed,
 )
 
 __all__ = [
     "POLICIES",
     "Arrived",
     "Counters",
-    "DenoisingRoundProcessed",
     "Estimated",
     "Event",
     "Finished",
@@ -31,11 +29,11 @@ __all__ = [
     "LeanFill",
     "Plan",
     "Policy",
-    "PromptBlockProcessed",
     "RequestState",
     "Residency",
     "ResidencyLimits",
     "RoundCost",
+    "RoundProcessed",
     "RoundScheduler",
     "Scheduler",
     "build_scheduler",

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from dwise_predict.scheduling.formers.base import BatchFormer, Counters
 from dwise_predict.scheduling.policies.base import Clock, Policy
 from dwise_predict.scheduling.protocol import Plan
 from dwise_predict.scheduling.state import (
     Arrived,
-    DenoisingRoundProcessed,
     Estimated,
     Event,
-    Finished,
     Key,
-    PromptBlockProcessed,
     RequestState,
     Residency,
+    RoundProcessed,
 )
 
 
@@ -42,62 +40,76 @@ class RoundScheduler:
 
         Raises ValueError when an event contradicts what is known or holds an impossible number,
         which is a fault of the engine or its predictor, and when a request that arrives could
-        never become resident. Events before that one have then been taken in, it and those after
-        it not.
+        never become resident. What comes before the fault has then been taken in, it and what
+        comes after it not.
         """
-        states, running = self._states, Residency.RUNNING
         for event in events:
-            state = states.get(event.request_id)
-            if state is None:
-                self._arrive(event)
+            if isinstance(event, RoundProcessed):
+                self._round(event)
                 continue
-            # Most events are of the first kind: one for nearly every slot of every round.
-            if isinstance(event, DenoisingRoundProcessed):
-                if state.prefill_left or state.residency is not running:
-                    raise ValueError(f"request {event.request_id!r} was not to denoise")
-                if 0 < state.estimate <= state.rounds - state.estimated_at:
-                    self._note_zero(state)
-                state.rounds += 1
-                state.mid_block = not event.block_done
-                continue  # the former asks for keys of running requests when it plans
-            if isinstance(event, PromptBlockProcessed):
-                if not state.prefill_left or state.residency is not running:
-                    raise ValueError(f"request {event.request_id!r} has no prompt block to do")
-                state.prefill_left -= 1
-                self.clock.prompt_blocks += 1
-                if not state.prefill_left:
-                    self.former.prompt_done(state)
+            state = self._states.get(event.request_id)
+            if isinstance(event, Arrived):
+                if state is not None:
+                    raise ValueError(f"request {event.request_id!r} arrived twice")
+                self._arrive(event)
+            elif state is None:
+                name = type(event).__name__
+                raise ValueError(f"{name} for request {event.request_id!r}: unknown")
             elif isinstance(event, Estimated):
-                _check(event.request_id, "estimate", event.remaining)
-                if event.residual is not None:
-                    _check(event.request_id, "residual", *event.residual)
-                    if not len(event.residual):
-                        raise ValueError(f"the residual of request {event.request_id!r} is empty")
-                state.estimate, state.estimated_at = event.remaining, state.rounds
-                state.residual = event.residual
-                self.counters.estimates += 1
-                self._set_deadline(state)
-                self.former.changed(state, self._key(state))
-            elif isinstance(event, Finished):
-                self.former.finished(state)
-                del states[event.request_id]
+                self._estimate(state, event)
             else:
-                raise ValueError(f"request {event.request_id!r} arrived twice")
+                self._note_zero(state)
+                self.former.finished(state)
+                del self._states[event.request_id]
 
     def plan(self, now: float) -> Plan:
         """Decide the next round; ``now`` is not used, so that all ranks decide alike."""
         self._mark_overdue()
         if self.policy.time_dependent:
-            self.former.rekey(self._key)
-        plan = self.former.plan(self._key, self.counters)
+            self.former.rekey(self._keys)
+        plan = self.former.plan(self._keys, self.counters)
         if plan.run:
             self.clock.round += 1
             self.counters.rounds += 1
         return plan
 
-    def _arrive(self, event: Event) -> None:
-        if not isinstance(event, Arrived):
-            raise ValueError(f"{type(event).__name__} for request {event.request_id!r}: unknown")
+    def _round(self, event: RoundProcessed) -> None:
+        states, running = self._states, Residency.RUNNING
+        try:
+            for request_id in event.prompt:
+                state = states[request_id]
+                if not state.prefill_left or state.residency is not running:
+                    raise ValueError(f"request {request_id!r} has no prompt block to do")
+                state.prefill_left -= 1
+                self.clock.prompt_blocks += 1
+                if not state.prefill_left:
+                    self.former.prompt_done(state)
+            # The busiest loop: nearly every slot of every round.
+            for request_id in event.denoised:
+                state = states[request_id]
+                if state.prefill_left or state.residency is not running:
+                    raise ValueError(f"request {request_id!r} was not to denoise")
+                state.rounds += 1
+            for request_id in event.committed:
+                state = states[request_id]
+                state.committed_at = state.rounds
+        except KeyError as error:
+            raise ValueError(f"RoundProcessed for request {error}: unknown") from error
+
+    def _estimate(self, state: RequestState, event: Estimated) -> None:
+        _check(event.request_id, "estimate", event.remaining)
+        if event.residual is not None:
+            _check(event.request_id, "residual", *event.residual)
+            if not len(event.residual):
+                raise ValueError(f"the residual of request {event.request_id!r} is empty")
+        self._note_zero(state)
+        state.estimate, state.estimated_at = event.remaining, state.rounds
+        state.residual = event.residual
+        self.counters.estimates += 1
+        self._set_deadline(state)
+        self.former.changed(state, *self._keys([state]))
+
+    def _arrive(self, event: Arrived) -> None:
         _check(event.request_id, "estimate", event.estimate)
         _check(event.request_id, "arrival", event.arrival_s)
         if min(event.prompt_tokens, event.prompt_blocks, event.budget_tokens) < 0:
@@ -115,19 +127,24 @@ class RoundScheduler:
             arrived_round=self.clock.round,
             arrived_prompt_blocks=self.clock.prompt_blocks,
         )
-        state.key = self._key(state)
+        [state.key] = self._keys([state])
         self.former.arrived(state)
         self._states[event.request_id] = state
         self._set_deadline(state)
 
-    def _key(self, state: RequestState) -> Key:
-        if state.overdue:
-            return state.key
-        priority = self.policy.priority(state, self.clock)
-        return 2 * state.tier, priority, state.arrival_s, state.request_id
+    def _keys(self, states: Collection[RequestState]) -> list[Key]:
+        priorities = self.policy.priorities(states, self.clock)
+        return [
+            state.key
+            if state.overdue
+            else (2 * state.tier, priority, state.arrival_s, state.request_id)
+            for state, priority in zip(states, priorities, strict=True)
+        ]
 
     def _note_zero(self, state: RequestState) -> None:
-        if not state.reached_zero:
+        """Count a request whose estimate, which ends now, was outlived; once."""
+        outlived = 0 < state.estimate < state.rounds - state.estimated_at
+        if outlived and not state.reached_zero:
             state.reached_zero = True
             self.counters.reached_zero += 1
 

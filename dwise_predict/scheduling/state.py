@@ -30,20 +30,17 @@ class Arrived(NamedTuple):
     tier: int = 0
 
 
-class PromptBlockProcessed(NamedTuple):
-    """The request's slot of the last round processed one prompt block."""
+class RoundProcessed(NamedTuple):
+    """What the slots of the last round did, by request id.
 
-    request_id: str
-
-
-class DenoisingRoundProcessed(NamedTuple):
-    """The request's slot of the last round held its output block (committing forward included).
-
-    ``block_done`` says that the block was committed by it.
+    ``prompt`` names a request for each prompt block that was processed (or found in a prefix
+    cache); ``denoised`` those whose output block had a denoising round, committing forward
+    included; ``committed`` those of ``denoised`` whose block was done with it.
     """
 
-    request_id: str
-    block_done: bool = False
+    prompt: Sequence[str] = ()
+    denoised: Sequence[str] = ()
+    committed: Sequence[str] = ()
 
 
 class Estimated(NamedTuple):
@@ -66,7 +63,7 @@ class Finished(NamedTuple):
     request_id: str
 
 
-Event = Arrived | PromptBlockProcessed | DenoisingRoundProcessed | Estimated | Finished
+Event = Arrived | RoundProcessed | Estimated | Finished
 
 
 class Residency(Enum):
@@ -84,36 +81,43 @@ The class is twice the tier, and one less for requests that are overdue.
 """
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class RequestState:
     """One request in the system, as a scheduler keeps it.
 
     ``prefill_left`` counts unprocessed prompt blocks (P of the paper), ``rounds`` the denoising
     rounds so far. ``estimate`` was made when the request had done ``estimated_at`` denoising
-    rounds, ``first_estimate`` at its arrival. ``arrived_round`` and ``arrived_prompt_blocks`` are
-    the scheduler's counters at arrival.
+    rounds, ``first_estimate`` at its arrival; the last output block was committed when it had done
+    ``committed_at``. ``arrived_round`` and ``arrived_prompt_blocks`` are the scheduler's counters
+    at arrival.
     """
 
-    request_id: str
-    arrival_s: float
     prompt_tokens: int
     prompt_blocks: int
     budget_tokens: int
-    prefill_left: int
+    # What nearly every round reads or writes comes next: it shares cache lines.
+    request_id: str
+    arrival_s: float
     estimate: float
+    prefill_left: int
+    rounds: int = 0
+    estimated_at: int = 0
+    residency: Residency = Residency.WAITING
+    committed_at: int = 0
+    overdue: bool = False
     tier: int = 0
+    key: Key = (0, 0.0, 0.0, "")
     arrived_round: int = 0
     arrived_prompt_blocks: int = 0
     first_estimate: float = 0.0
-    rounds: int = 0
-    mid_block: bool = False
-    estimated_at: int = 0
     residual: Sequence[float] | None = None
-    residency: Residency = Residency.WAITING
     deadline: float = float("inf")
-    overdue: bool = False
     reached_zero: bool = False
-    key: Key = (0, 0.0, 0.0, "")
+
+    @property
+    def mid_block(self) -> bool:
+        """Whether its output block is begun and not committed."""
+        return self.rounds > self.committed_at
 
     @property
     def attained(self) -> int:

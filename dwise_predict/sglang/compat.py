@@ -13,9 +13,6 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 TESTED = ("0.5.20", "0.5.23")
 
 _SCHEDULER = "sglang.srt.managers.scheduler.Scheduler."
@@ -165,11 +162,12 @@ def gather(value: str, group: Any) -> list[str]:
     return found
 
 
-def from_first_rank(values: npt.NDArray[np.float32], group: Any) -> npt.NDArray[np.float32]:
-    """The array that the first rank of a CPU process group has, of the same shape everywhere."""
+def from_first_rank(values: list[list[float]], group: Any) -> list[list[float]]:
+    """The numbers that the first rank of a CPU process group has, of the same shape everywhere."""
     import torch
 
-    tensor = torch.from_numpy(np.ascontiguousarray(values))
+    tensor = torch.tensor(values)
     first = torch.distributed.get_process_group_ranks(group)[0]
     torch.distributed.broadcast(tensor, src=first, group=group)
-    return tensor.numpy()
+    broadcast: list[list[float]] = tensor.tolist()
+    return broadcast

@@ -6,11 +6,7 @@ import hashlib
 import logging
 import math
 from collections.abc import Callable, Mapping
-from operator import attrgetter
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from dwise_predict.errors import EngineError
 from dwise_predict.scheduling import (
@@ -29,7 +25,6 @@ from dwise_predict.sglang.metrics import Counts
 from dwise_predict.sglang.requests import Tracked
 
 _log = logging.getLogger(__name__)
-_STARTED = attrgetter("started")
 
 
 class RankMismatchError(EngineError):
@@ -118,11 +113,11 @@ class Planner:
         """A request finished or was aborted."""
         self.events.append(Finished(request_id))
 
-    def refined(self, requests: list[Tracked], curves: npt.NDArray[np.float32]) -> None:
-        """Take refined estimates: now or by further rounds, ``[n, 1 or K + 1]``."""
+    def refined(self, requests: list[Tracked], curves: list[list[float]]) -> None:
+        """Take refined estimates of each request: now or by further rounds, 1 or K + 1."""
         if self._ranks > 1:
             curves = compat.from_first_rank(curves, self._scheduler.tp_cpu_group)
-        for tracked, curve in zip(requests, curves.tolist(), strict=True):
+        for tracked, curve in zip(requests, curves, strict=True):
             if not math.isfinite(curve[0]):
                 self._counts.fallbacks["refined_not_finite"] += 1
                 continue
@@ -141,29 +136,28 @@ class Planner:
         if self._check_ranks:
             self._compare(plan)
         if plan.admit:
-            admitted = set(plan.admit)
-            for request_id in plan.admit:
-                tracked = self._tracked[request_id]
+            admitted = [self._tracked[request_id] for request_id in plan.admit]
+            for tracked in admitted:
                 tracked.admitted_s = started
                 scheduler.dllm_manager.waiting_queue.append(tracked.req)
-            scheduler.waiting_queue = [r for r in scheduler.waiting_queue if r.rid not in admitted]
+            # By identity: the queue may be long, and to read of each request is slow.
+            leaving = {id(tracked.req) for tracked in admitted}
+            scheduler.waiting_queue = [r for r in scheduler.waiting_queue if id(r) not in leaving]
         self._counts.planning_s.append(self._clock() - started)
 
     def form(self, adder: Any) -> None:
         """Fill SGLang's ``adder`` with the planned round."""
         scheduler = self._scheduler
-        chosen = [self._tracked[request_id] for request_id in self._plan.run]
+        chosen = list(map(self._tracked.__getitem__, self._plan.run))
         if compat.separate_context(scheduler.dllm_config):
             contexts = [tracked for tracked in chosen if tracked.req.is_dllm_prefill()]
             chosen = contexts or chosen
-        # Incoming requests first: SGLang 0.5.20 counts rows that staging ones hold already.
-        chosen.sort(key=_STARTED)
+        incoming = [tracked for tracked in chosen if not tracked.started]
+        staging = [tracked.req for tracked in chosen if tracked.started]
         lift = compat.lift_budgets(adder)
-        for tracked in chosen:
+        # Incoming requests first: SGLang 0.5.20 counts rows that staging ones hold already.
+        for tracked in incoming:
             lift()
-            if tracked.started:
-                adder.add_dllm_staging_req(tracked.req)
-                continue
             tracked.req.init_next_round_input(scheduler.tree_cache)
             adder.add_one_req(
                 tracked.req,
@@ -176,6 +170,9 @@ class Planner:
                 # It is tried again as if for the first time.
                 tracked.req.dllm_initialized = False
                 self._counts.fallbacks["not_added"] += 1
+        for req in staging:
+            lift()
+            adder.add_dllm_staging_req(req)
 
     def _admission(self, tracked: Tracked) -> float:
         """Estimated denoising rounds; where prediction fails, those of a middling answer."""

@@ -13,7 +13,7 @@ from dwise_predict.work import prefill_blocks
 from dwise_predict.workload.schema import newline_count, word_count
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Tracked:
     """A request from arrival to end. Times are seconds since the scheduler started.
 
@@ -25,24 +25,25 @@ class Tracked:
     ``prompt_ids`` are there if the request is to be recorded, ``hidden`` after its first round.
     """
 
-    req: Any
-    request_id: str
     order: int
     arrival_s: float
-    prompt_tokens: int
     budget_tokens: int
     words: float
     newlines: float
     prompt_blocks: int
+    # What nearly every round reads or writes comes next: it shares cache lines.
+    req: Any
+    request_id: str
+    prompt_tokens: int
     prompt_blocks_left: int
-    has_mask: bool = False
-    estimate: float = math.nan
-    refined: float = math.nan
+    prefill: bool = False
     rounds: int = 0
+    started: bool = False
+    has_mask: bool = False
     rounds_before: int = 0
     rounds_per_block: list[int] = field(default_factory=list)
-    started: bool = False
-    prefill: bool = False
+    estimate: float = math.nan
+    refined: float = math.nan
     admitted_s: float | None = None
     first_round_s: float | None = None
     first_block_s: float | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 from dwise_predict.engines.hidden_tap import HiddenTap
 from dwise_predict.errors import DwiseError
-from dwise_predict.scheduling import DenoisingRoundProcessed, Event, PromptBlockProcessed
+from dwise_predict.scheduling import RoundProcessed
 from dwise_predict.sglang import compat
 from dwise_predict.sglang.activation import Activation
 from dwise_predict.sglang.metrics import Counts, Exporter
@@ -46,6 +46,8 @@ class Runtime:
         self._rows: list[Tracked] = []
         self._starts: Sequence[int] = ()
         self._lengths: Sequence[int] = ()
+        self._opening: list[tuple[int, Tracked]] = []
+        self._masked: list[int] = []
         self._first: list[int] = []
         self._arrivals = 0
         self._origin = time.perf_counter()
@@ -125,7 +127,13 @@ class Runtime:
         context_pass = separate and not batch.forward_mode.is_dllm_extend()
         rows = [req._dwise for req in batch.reqs]
         first = []
-        for i, tracked in enumerate(rows):
+        # Most rows have denoised before: there is nothing to find out.
+        opening = [
+            (i, row)
+            for i, row in enumerate(rows)
+            if separate or row.prompt_blocks_left or not row.rounds
+        ]
+        for i, tracked in opening:
             if tracked.prompt_blocks_left and not separate:
                 tracked.prefill = starts[i] + lengths[i] <= tracked.prompt_tokens
             else:
@@ -134,6 +142,8 @@ class Runtime:
                 first.append(i)
         if self.tap is not None:
             self.tap.begin_round([(i, rows[i].prompt_tokens, rows[i].budget_tokens) for i in first])
+        self._opening = opening
+        self._masked = [i for i, row in enumerate(rows) if row.has_mask]
         self._rows, self._first, self._starts, self._lengths = rows, first, starts, lengths
         self._round_s = self._now()
         if self.planner is None:
@@ -143,30 +153,35 @@ class Runtime:
 
     def settle_prompts(self, result: Any) -> None:
         """Before SGLang commits a round: see :func:`compat.settle_prompt`."""
-        for i, tracked in enumerate(self._rows):
-            if tracked.has_mask and result.accept_length_per_req_cpu[i]:
+        for i in self._masked:
+            if result.accept_length_per_req_cpu[i]:
+                tracked = self._rows[i]
                 end = self._starts[i] + self._lengths[i]
                 compat.settle_prompt(tracked.req, end, result.next_token_ids[i])
 
     def round_finished(self, accepted: Sequence[int] | None) -> None:
         """The results of the round are committed; ``accepted``: tokens by row, None: all."""
         rows, now = self._rows, self._now()
-        events: list[Event] = []
-        ended = []
-        tokens_by_row = accepted or [1] * len(rows)
-        for i, (tracked, tokens) in enumerate(zip(rows, tokens_by_row, strict=True)):
+        tokens = accepted or [1] * len(rows)
+        prompt: list[str] = []
+        for i, tracked in self._opening:
             if tracked.prompt_blocks_left:
-                done = self._advance_prompt(tracked, i, tokens > 0)
-                events += [PromptBlockProcessed(tracked.request_id)] * done
+                prompt += [tracked.request_id] * self._advance_prompt(tracked, i, tokens[i] > 0)
+        denoising = [row for row in rows if not row.prefill]
+        for tracked in denoising:
+            tracked.rounds += 1
+        denoised = [row.request_id for row in denoising]
+        committed, ended = [], []
+        for i in [i for i, accepted in enumerate(tokens) if accepted]:
+            tracked = rows[i]
             if not tracked.prefill:
-                tracked.rounds += 1
-                events.append(DenoisingRoundProcessed(tracked.request_id, tokens > 0))
-                if tokens:
-                    tracked.block_done(now)
+                committed.append(tracked.request_id)
+                tracked.block_done(now)
+            # SGLang ends a request, an aborted one too, only where it commits a block.
             if tracked.req.finished():
                 ended.append(tracked)
         if self.planner is not None:
-            self.planner.events += events
+            self.planner.events.append(RoundProcessed(prompt, denoised, committed))
         if self._first and self.tap is not None:
             self._first_rounds(self._first, self.tap)
         self._count(rows)

@@ -10,12 +10,11 @@ import numpy as np
 from dwise_predict.scheduling import (
     Arrived,
     Counters,
-    DenoisingRoundProcessed,
     Estimated,
     Event,
     Finished,
-    PromptBlockProcessed,
     RoundCost,
+    RoundProcessed,
     RoundScheduler,
 )
 from dwise_predict.simulation.predictions import Predictions
@@ -53,17 +52,14 @@ class _Job:
         "block_rounds",
         "blocks",
         "chunk",
-        "denoised",
-        "denoised_last",
         "index",
         "kv",
         "prefill_left",
-        "prefilled",
         "rounds",
     )
 
     def __init__(
-        self, index: int, request_id: str, blocks: tuple[int, ...], prefill: int, chunk: int | None
+        self, index: int, blocks: tuple[int, ...], prefill: int, chunk: int | None
     ) -> None:
         self.index = index
         self.blocks = blocks
@@ -73,10 +69,6 @@ class _Job:
         self.block_rounds = blocks[0]
         self.rounds = 0
         self.kv = 0
-        # Events do not change: one of each kind serves for the whole life of the request.
-        self.prefilled = PromptBlockProcessed(request_id)
-        self.denoised = DenoisingRoundProcessed(request_id, False)
-        self.denoised_last = DenoisingRoundProcessed(request_id, True)
 
 
 def replay(
@@ -115,7 +107,7 @@ def replay(
     order = np.argsort(arrivals, kind="stable").tolist()
     at = arrivals.tolist()
     rounds_per_block, chunk = workload.rounds_per_block, workload.prefill_chunk
-    jobs = {ids[i]: _Job(i, ids[i], rounds_per_block[i], prompt_blocks[i], chunk) for i in range(n)}
+    jobs = {ids[i]: _Job(i, rounds_per_block[i], prompt_blocks[i], chunk) for i in range(n)}
     after_round = _after_round(ids, predictions)
     ask_every_round = predictions.reestimate is not None
     admitted, first_round, first_block, finished = ([float("nan")] * n for _ in range(4))
@@ -133,11 +125,11 @@ def replay(
             )
         scheduler.observe(events)
         plan = scheduler.plan(now)
-        events = []
         for request_id in plan.admit:
             admitted[jobs[request_id].index] = now
         waiting, residents = waiting - len(plan.admit), residents + len(plan.admit)
         if not plan.run:
+            events = []
             if coming == n:
                 raise RuntimeError(
                     f"the scheduler runs nothing, with {residents} residents and {waiting} "
@@ -159,23 +151,25 @@ def replay(
         wall_ms = cost.round_ms(blocks, kv_tokens, residents)
         rounds.append((now, wall_ms, slots, prefill_slots, kv_tokens, residents, waiting))
         now += wall_ms / 1e3
-        for job in running:
+        prompt: list[str] = []
+        denoised: list[str] = []
+        committed: list[str] = []
+        events = [RoundProcessed(prompt, denoised, committed)]
+        for request_id, job in zip(plan.run, running, strict=True):
             if job.prefill_left:
                 job.prefill_left -= job.chunk
                 job.kv += job.chunk
                 job.chunk = min(job.chunk, job.prefill_left)
-                events.append(job.prefilled)
+                prompt.append(request_id)
                 continue
+            denoised.append(request_id)
             job.rounds += 1
             job.block_rounds -= 1
             if job.rounds == 1:
                 first_round[job.index] = now
-            if job.block_rounds:
-                events.append(job.denoised)
-                block_done = False
-            else:
-                block_done = True
-                events.append(job.denoised_last)
+            block_done = not job.block_rounds
+            if block_done:
+                committed.append(request_id)
                 job.block += 1
                 job.kv += 1
                 if job.block == 1:

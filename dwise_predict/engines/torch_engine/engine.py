@@ -39,12 +39,11 @@ from dwise_predict.fingerprint import Fingerprint
 from dwise_predict.recipe import DecodingSettings, EngineSettings, ModelSettings
 from dwise_predict.scheduling import (
     Arrived,
-    DenoisingRoundProcessed,
     Estimated,
     Event,
     Finished,
     Plan,
-    PromptBlockProcessed,
+    RoundProcessed,
     Scheduler,
     plan_faults,
 )
@@ -389,14 +388,15 @@ class _Run:
         self, rows: list[Sequence], prefilling: list[bool], refinements: Mapping[str, Refinement]
     ) -> list[Event]:
         """Events of a round; finished rows leave and free their pages."""
-        events: list[Event] = []
+        prompt: list[str] = []
+        denoised: list[str] = []
+        committed: list[str] = []
+        events: list[Event] = [RoundProcessed(prompt, denoised, committed)]
         for row, is_prompt in zip(rows, prefilling, strict=True):
             request_id = row.request.request_id
-            if is_prompt:
-                events.append(PromptBlockProcessed(request_id))
-            else:
-                done = row.rounds_in_block == 0
-                events.append(DenoisingRoundProcessed(request_id, block_done=done))
+            (prompt if is_prompt else denoised).append(request_id)
+            if not is_prompt and row.rounds_in_block == 0:
+                committed.append(request_id)
             if row.finish_reason is not None:
                 events.append(Finished(request_id))
                 self.cache.release(row.pages)

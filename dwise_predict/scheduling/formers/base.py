@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
 from dwise_predict.scheduling.protocol import Plan
 from dwise_predict.scheduling.residency import ResidencyLimits
 from dwise_predict.scheduling.state import Key, RequestState
+
+KeysOf = Callable[[Collection[RequestState]], list[Key]]
+"""Gives requests their present keys, in the order of the requests."""
 
 
 @dataclass(slots=True)
@@ -26,7 +29,7 @@ class Counters:
     estimates: int = 0
     """Estimates received after admission."""
     reached_zero: int = 0
-    """Requests with an estimate that had to go on after it had fallen to zero."""
+    """Requests that went on when their estimate had fallen to zero; told when it ends."""
     overdue: int = 0
     """Requests that became overdue."""
 
@@ -58,10 +61,10 @@ class BatchFormer(Protocol):
         """A request, waiting or resident, is gone."""
         ...
 
-    def rekey(self, key_of: Callable[[RequestState], Key]) -> None:
+    def rekey(self, keys_of: KeysOf) -> None:
         """Give every waiting or paused request whose order matters for the next plan a new key."""
         ...
 
-    def plan(self, key_of: Callable[[RequestState], Key], counters: Counters) -> Plan:
-        """Form the next round; ``key_of`` gives the keys of running requests."""
+    def plan(self, keys_of: KeysOf, counters: Counters) -> Plan:
+        """Form the next round; ``keys_of`` gives the keys of running requests."""
         ...

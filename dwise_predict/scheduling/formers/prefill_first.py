@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from heapq import nsmallest
 
-from dwise_predict.scheduling.formers.base import Counters
+from dwise_predict.scheduling.formers.base import Counters, KeysOf
 from dwise_predict.scheduling.formers.queue import RequestQueue
 from dwise_predict.scheduling.protocol import Plan
 from dwise_predict.scheduling.residency import KvReservations, ResidencyLimits
@@ -64,16 +64,16 @@ class PrefillFirst:
         if self._prefilling.pop(state.request_id, None) is None:
             del self._denoising[state.request_id]
 
-    def rekey(self, key_of: Callable[[RequestState], Key]) -> None:
+    def rekey(self, keys_of: KeysOf) -> None:
         """Sort the queue anew, if a place is free."""
         if self._free_places() > 0:
-            self._waiting.rekey(key_of)
+            self._waiting.rekey(keys_of)
 
-    def plan(self, key_of: Callable[[RequestState], Key], counters: Counters) -> Plan:
+    def plan(self, keys_of: KeysOf, counters: Counters) -> Plan:
         """Fill free places from the head of the queue, then run one phase."""
         admit = []
         for _ in range(min(self._free_places(), len(self._waiting))):
-            state: RequestState = self._waiting.peekitem(0)[1]
+            state = self._waiting[self._waiting.head()]
             if not self._kv.reserve(state):
                 counters.blocked_by_kv += 1
                 break
@@ -84,9 +84,9 @@ class PrefillFirst:
             admit.append(state.request_id)
         phase = self._prefilling or self._denoising
         if self.held_rows and phase is self._denoising:
-            run = self._with_free_rows(key_of)
+            run = self._with_free_rows(keys_of)
         else:
-            run = self._first(phase, key_of)
+            run = self._first(phase, keys_of)
         pause = left_out(self._ran, run, (self._prefilling, self._denoising))
         # Whoever merely waits for the other phase is not displaced.
         counters.preemptions += sum(request_id in phase for request_id in pause)
@@ -96,15 +96,13 @@ class PrefillFirst:
     def _free_places(self) -> int:
         return self.limits.cap - len(self._prefilling) - len(self._denoising)
 
-    def _first(
-        self, residents: dict[str, RequestState], key_of: Callable[[RequestState], Key]
-    ) -> tuple[str, ...]:
+    def _first(self, residents: dict[str, RequestState], keys_of: KeysOf) -> tuple[str, ...]:
         slots = self.limits.slots
         if len(residents) <= slots:
             return tuple(residents)
-        return tuple([key[3] for key in nsmallest(slots, map(key_of, residents.values()))])
+        return tuple([key[3] for key in nsmallest(slots, keys_of(residents.values()))])
 
-    def _with_free_rows(self, key_of: Callable[[RequestState], Key]) -> tuple[str, ...]:
+    def _with_free_rows(self, keys_of: KeysOf) -> tuple[str, ...]:
         started: dict[str, RequestState] = {}
         incoming: list[str] = []
         held = 0
@@ -114,7 +112,7 @@ class PrefillFirst:
                 started[request_id] = state
             else:
                 incoming.append(request_id)
-        run = self._first(started, key_of)
+        run = self._first(started, keys_of)
         places = min(self.limits.slots, self.limits.cap - held) - len(run)
         return run + tuple(incoming[: max(places, 0)])
 

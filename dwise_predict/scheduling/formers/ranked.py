@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
 
-from dwise_predict.scheduling.formers.base import Counters
+from dwise_predict.scheduling.formers.base import Counters, KeysOf
 from dwise_predict.scheduling.formers.lean import LeanFill
 from dwise_predict.scheduling.formers.prefill_first import left_out
 from dwise_predict.scheduling.formers.queue import RequestQueue
@@ -84,15 +84,15 @@ class Ranked:
             self._paused.take(state)
         self._kv.release(state)
 
-    def rekey(self, key_of: Callable[[RequestState], Key]) -> None:
+    def rekey(self, keys_of: KeysOf) -> None:
         """Sort everything anew."""
-        self._waiting.rekey(key_of)
-        self._paused.rekey(key_of)
+        self._waiting.rekey(keys_of)
+        self._paused.rekey(keys_of)
 
-    def plan(self, key_of: Callable[[RequestState], Key], counters: Counters) -> Plan:
+    def plan(self, keys_of: KeysOf, counters: Counters) -> Plan:
         """Lines 2 to 9 of Algorithm 1."""
         slots, paused = self.limits.slots, self._paused
-        ranked = [key_of(state) for state in self._running.values()]
+        ranked = keys_of(self._running.values())
         if self.hysteresis:
             ranked = [self._incumbent(key) for key in ranked]
         ranked.sort()
@@ -101,7 +101,9 @@ class Ranked:
             present = len(self._waiting) + len(paused) + len(ranked)
             slots = self.lean.slots(islice(self._in_order(ranked), slots), present)
         while paused and (len(ranked) < slots or paused.head() < ranked[slots - 1]):
-            key, state = paused.popitem(0)
+            key = paused.head()
+            state = paused[key]
+            paused.take(state)
             state.residency = Residency.RUNNING
             self._running[state.request_id] = state
             insort(ranked, key)
@@ -109,14 +111,14 @@ class Ranked:
         for key in ranked[slots:]:
             state = self._running.pop(key[3])
             state.residency = Residency.PAUSED
-            state.key = key_of(state)
+            [state.key] = keys_of([state])
             paused.put(state)
             if key[3] not in admit:  # with lean, requests may be admitted for later rounds
                 left.append(key[3])
         counters.preemptions += len(left)
         run = tuple([key[3] for key in ranked[:slots]])
         # All of them mostly move alike: what is in order now is quickly sorted next time.
-        self._running = {request_id: self._running[request_id] for request_id in run}
+        self._running = dict(zip(run, map(self._running.__getitem__, run), strict=True))
         if self.mixed:
             return Plan(admit, run, tuple(left))
         run = tuple([i for i in run if self._running[i].prefill_left]) or run
@@ -144,7 +146,7 @@ class Ranked:
         chosen: list[Key] = []
         out_of_kv = False
         for place, key in enumerate(waiting):
-            if place + bisect_left(ranked, key) + paused.bisect_left(key) >= slots:
+            if place + bisect_left(ranked, key) + paused.ahead(key) >= slots:
                 break
             if len(self._kv) >= self.limits.cap:
                 counters.blocked_by_cap += 1
@@ -158,7 +160,8 @@ class Ranked:
             chosen.append(key)
         counters.blocked_by_kv += out_of_kv
         for key in chosen:
-            state = waiting.pop(key)
+            state = waiting[key]
+            waiting.take(state)
             state.residency = Residency.RUNNING
             self._running[state.request_id] = state
             insort(ranked, key)

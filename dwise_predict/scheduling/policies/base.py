@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -33,6 +34,10 @@ class Policy(ABC):
     @abstractmethod
     def priority(self, state: RequestState, clock: Clock) -> float:
         """Smallest is served first; ties go to the earlier arrival, then the smaller id."""
+
+    def priorities(self, states: Iterable[RequestState], clock: Clock) -> list[float]:
+        """:meth:`priority` of each; what is asked of all requests of every round."""
+        return [self.priority(state, clock) for state in states]
 
     def patience(self, state: RequestState) -> float | None:
         """Rounds after its arrival from which the request is overdue; None: never.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -77,6 +78,20 @@ class Dwise(Policy):
         if self.probe and state.rounds == 0:
             return probe_index(prefill, rounds_left, per_round, self.probe)
         return prefill + rounds_left * per_round
+
+    def priorities(self, states: Iterable[RequestState], clock: Clock) -> list[float]:
+        """Those of the paper's policy without a call for each request."""
+        if self.unit != "rounds" or self.probe or self.estimate != "clamp":
+            return super().priorities(states, clock)
+        return [
+            state.prefill_left
+            + (
+                left
+                if (left := state.estimate - (state.rounds - state.estimated_at)) > 0.0
+                else 0.0
+            )
+            for state in states
+        ]
 
     def patience(self, state: RequestState) -> float | None:
         """``aging`` times the total work as estimated at admission or refinement."""

@@ -126,8 +126,7 @@ def test_failed_refinement_keeps_the_admission_estimate(engine, monkeypatch):
     monkeypatch.setenv("DWISE_BUNDLE", "tiny")
     sglang = engine(Setting(TINY))
     runtime = sglang.scheduler._dwise
-    estimates = runtime.tap.estimates
-    monkeypatch.setattr(runtime.tap, "estimates", lambda rows: estimates(rows) * math.nan)
+    monkeypatch.setattr(runtime.tap, "estimates", lambda rows: [[math.nan] for _ in rows])
     for request in random_requests(12):
         sglang.submit(request.request_id, request.prompt_ids, request.budget_tokens)
     sglang.run()

@@ -112,7 +112,9 @@ def test_rounds_are_those_of_the_simulator(engine, served, monkeypatch, policy, 
     scheduler = build_scheduler(chosen, "mixed_phase", limits)
     simulated = replay(workload, np.zeros(len(queue)), predictions, scheduler, CONSTANT)
     assert slots == simulated.slots.tolist()
-    core = sglang.scheduler._dwise.planner.core
+    planner = sglang.scheduler._dwise.planner
+    core = planner.core
+    core.observe(planner.events)  # of the last round, after which there is nothing to plan
     assert core.counters == scheduler.counters
 
 
@@ -122,7 +124,7 @@ def record_curves(sglang, monkeypatch):
 
     def noted(requests, estimates):
         for request, curve in zip(requests, estimates, strict=True):
-            curves[request.request_id] = curve.tolist()
+            curves[request.request_id] = curve
         refined(requests, estimates)
 
     monkeypatch.setattr(planner, "refined", noted)

@@ -42,7 +42,15 @@ def test_the_policy_ranks_allocations_by_bucket(limit: int) -> None:
     policy = Policy(edges=tuple(buckets.upper[:-1].tolist()))
     ranks = []
     for allocated in buckets.upper.tolist():
-        state = RequestState("r", 0.0, 8, 1, limit, 1, estimate=allocated)
+        state = RequestState(
+            request_id="r",
+            arrival_s=0.0,
+            prompt_tokens=8,
+            prompt_blocks=1,
+            budget_tokens=limit,
+            prefill_left=1,
+            estimate=allocated,
+        )
         ranks.append(policy.priority(state, Clock()))
         assert ranks[-1] == bisect_left(policy.edges, allocated)
     assert ranks == list(range(10))

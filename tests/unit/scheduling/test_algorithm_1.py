@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 from dwise_predict.scheduling import (
     Arrived,
-    DenoisingRoundProcessed,
     Estimated,
     Event,
     Plan,
-    PromptBlockProcessed,
     ResidencyLimits,
+    RoundProcessed,
     build_scheduler,
     make_policy,
 )
@@ -35,15 +34,17 @@ class Algorithm1:
 
     def observe(self, events: Iterable[Event]) -> None:
         for event in events:
+            if isinstance(event, RoundProcessed):
+                for i in event.prompt:
+                    self.prefill[i] -= 1  # line 13
+                for i in event.denoised:
+                    self.rounds_left[i] = max(self.rounds_left[i] - 1, 0)  # line 17
+                continue
             i = event.request_id
             if isinstance(event, Arrived):
                 self.arrived[i] = event
                 self.prefill[i], self.rounds_left[i] = event.prompt_blocks, event.estimate
                 self.waiting.add(i)
-            elif isinstance(event, PromptBlockProcessed):
-                self.prefill[i] -= 1  # line 13
-            elif isinstance(event, DenoisingRoundProcessed):
-                self.rounds_left[i] = max(self.rounds_left[i] - 1, 0)  # line 17
             elif isinstance(event, Estimated):
                 self.rounds_left[i] = event.remaining  # line 15
             else:

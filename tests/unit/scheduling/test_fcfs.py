@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from dwise_predict.scheduling import (
     Arrived,
-    DenoisingRoundProcessed,
     Event,
     Finished,
     Plan,
-    PromptBlockProcessed,
+    RoundProcessed,
     fcfs_scheduler,
     plan_faults,
 )
@@ -28,20 +27,20 @@ def test_hand_worked_schedule() -> None:
     scheduler.observe([arrived("A", 2), arrived("B", 0), arrived("C", 1)])
     # A's prompt blocks keep B, which is resident from the start, from denoising.
     assert scheduler.plan(0.0) == Plan(admit=("A", "B"), run=("A",))
-    scheduler.observe([PromptBlockProcessed("A")])
+    scheduler.observe([RoundProcessed(["A"])])
     assert scheduler.plan(1.0) == Plan(run=("A",))
-    scheduler.observe([PromptBlockProcessed("A")])
+    scheduler.observe([RoundProcessed(["A"])])
     assert scheduler.plan(2.0) == Plan(run=("B", "A"))
-    both = [DenoisingRoundProcessed("A"), DenoisingRoundProcessed("B")]
-    scheduler.observe(both)
+    both = RoundProcessed(denoised=["A", "B"], committed=["A"])
+    scheduler.observe([both])
     assert scheduler.plan(3.0) == Plan(run=("B", "A"))
-    scheduler.observe([*both, Finished("A")])
+    scheduler.observe([both, Finished("A")])
     # C takes A's slot, and its prompt block interrupts B.
     assert scheduler.plan(4.0) == Plan(admit=("C",), run=("C",), pause=("B",))
-    scheduler.observe([PromptBlockProcessed("C")])
+    scheduler.observe([RoundProcessed(["C"])])
     assert scheduler.plan(5.0) == Plan(run=("B", "C"))
-    scheduler.observe([DenoisingRoundProcessed("B"), Finished("B")])
-    scheduler.observe([DenoisingRoundProcessed("C"), Finished("C")])
+    scheduler.observe([RoundProcessed(denoised=["B"]), Finished("B")])
+    scheduler.observe([RoundProcessed(denoised=["C"]), Finished("C")])
     assert scheduler.plan(6.0) == Plan()
 
 
@@ -60,10 +59,12 @@ def test_needs_a_slot() -> None:
     ("events", "message"),
     [
         ([arrived("A", 1), arrived("A", 1)], "arrived twice"),
-        ([Finished("A")], "unknown"),
-        ([arrived("A", 0), PromptBlockProcessed("A")], "no prompt block to do"),
-        ([arrived("A", 1), PromptBlockProcessed("A")], "no prompt block to do"),
-        ([arrived("A", 0), DenoisingRoundProcessed("A")], "was not to denoise"),
+        ([Finished("A")], "Finished for request 'A': unknown"),
+        ([RoundProcessed(["A"])], "RoundProcessed for request 'A': unknown"),
+        ([arrived("A", 1), RoundProcessed(denoised=["B"])], "request 'B': unknown"),
+        ([arrived("A", 0), RoundProcessed(["A"])], "no prompt block to do"),
+        ([arrived("A", 1), RoundProcessed(["A"])], "no prompt block to do"),
+        ([arrived("A", 0), RoundProcessed(denoised=["A"])], "was not to denoise"),
     ],
 )
 def test_refuses_events_that_cannot_be(events: list[Event], message: str) -> None:
@@ -109,10 +110,10 @@ def test_invariants(slots: int, jobs: list[tuple[int, int, int]]) -> None:
         for request_id in plan.run:
             if prefill[request_id] > 0:
                 prefill[request_id] -= 1
-                events.append(PromptBlockProcessed(request_id))
+                events.append(RoundProcessed([request_id]))
                 continue
             rounds[request_id] -= 1
-            events.append(DenoisingRoundProcessed(request_id))
+            events.append(RoundProcessed(denoised=[request_id]))
             if rounds[request_id] == 0:
                 residents.remove(request_id)
                 events.append(Finished(request_id))

@@ -8,11 +8,19 @@ from hypothesis import strategies as st
 
 from dwise_predict.scheduling import LeanFill, Plan, ResidencyLimits, RoundCost, build_scheduler
 from dwise_predict.scheduling.policies import Dwise
-from dwise_predict.scheduling.state import Arrived, PromptBlockProcessed, RequestState
+from dwise_predict.scheduling.state import Arrived, RequestState, RoundProcessed
 
 
 def state(name: str, processed: int = 0) -> RequestState:
-    return RequestState(name, 0.0, 640, processed, 8, 0, 5.0)
+    return RequestState(
+        request_id=name,
+        arrival_s=0.0,
+        prompt_tokens=640,
+        prompt_blocks=processed,
+        budget_tokens=8,
+        prefill_left=0,
+        estimate=5.0,
+    )
 
 
 def mean_completion(m: int, g: int, rounds: int, base: float, block: float) -> float:
@@ -73,7 +81,7 @@ def test_requests_left_out_wait_as_paused_residents_and_finish() -> None:
     assert plan.admit == ("r0", "r1", "r2", "r3")
     assert plan.run == ("r0",)
     assert plan.pause == ()  # the others never ran
-    scheduler.observe([PromptBlockProcessed("r0")])
+    scheduler.observe([RoundProcessed(["r0"])])
     assert scheduler.plan(1.0) == Plan(run=("r0",))
     assert scheduler.counters.preemptions == 0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dwise_predict.scheduling import (
-    DenoisingRoundProcessed,
     Estimated,
     Event,
     Finished,
     ResidencyLimits,
+    RoundProcessed,
     build_scheduler,
     fcfs_scheduler,
     make_policy,
@@ -59,7 +59,7 @@ ARRIVED = Job("a", 0, 1).arrived()
         ([ARRIVED, Estimated("a", NAN)], "the estimate of request 'a' is not a finite number"),
         ([ARRIVED, Estimated("a", 2.0, [2.0, NAN])], "the residual of request 'a'"),
         ([ARRIVED, Estimated("a", 2.0, [])], "the residual of request 'a' is empty"),
-        ([ARRIVED, DenoisingRoundProcessed("a")], "was not to denoise"),
+        ([ARRIVED, RoundProcessed(denoised=["a"])], "was not to denoise"),
     ],
 )
 def test_refuses_what_would_corrupt_the_order(events: list[Event], message: str) -> None:
@@ -74,10 +74,10 @@ def test_a_paused_request_does_not_denoise() -> None:
     )
     scheduler.observe([Job("long", 0, 9).arrived()])
     assert scheduler.plan(0.0).run == ("long",)
-    scheduler.observe([DenoisingRoundProcessed("long"), Job("short", 0, 1).arrived()])
+    scheduler.observe([RoundProcessed(denoised=["long"]), Job("short", 0, 1).arrived()])
     assert scheduler.plan(1.0).pause == ("long",)
     with pytest.raises(ValueError, match="'long' was not to denoise"):
-        scheduler.observe([DenoisingRoundProcessed("long")])
+        scheduler.observe([RoundProcessed(denoised=["long"])])
 
 
 def test_formers_by_name_and_with_their_own_options_only() -> None:

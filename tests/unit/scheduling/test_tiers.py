@@ -6,10 +6,10 @@ import pytest
 
 from dwise_predict.scheduling import (
     Arrived,
-    DenoisingRoundProcessed,
     Finished,
     FormerName,
     ResidencyLimits,
+    RoundProcessed,
     RoundScheduler,
     build_scheduler,
     make_policy,
@@ -43,7 +43,7 @@ def test_a_smaller_tier_displaces_a_running_request() -> None:
     core = scheduler(1)
     core.observe([arrived("short", 2, tier=1)])
     assert core.plan(0).run == ("short",)
-    core.observe([DenoisingRoundProcessed("short"), arrived("urgent", 50, tier=0, at=1.0)])
+    core.observe([RoundProcessed(denoised=["short"]), arrived("urgent", 50, tier=0, at=1.0)])
     plan = core.plan(0)
     assert plan.run == ("urgent",) and plan.pause == ("short",)
 
@@ -53,7 +53,7 @@ def test_the_bound_on_waiting_holds_within_a_tier() -> None:
     core.observe([arrived("old", 3, tier=1), arrived("urgent", 30, tier=0)])
     for _ in range(5):
         assert core.plan(0).run == ("urgent",)
-        core.observe([DenoisingRoundProcessed("urgent")])
+        core.observe([RoundProcessed(denoised=["urgent"])])
     assert core.counters.overdue == 1
     core.observe([arrived("new", 1, tier=1), arrived("other", 1, tier=0)])
     seen: list[str] = []
@@ -61,7 +61,7 @@ def test_the_bound_on_waiting_holds_within_a_tier() -> None:
         (running,) = core.plan(0).run
         if running not in seen:
             seen.append(running)
-        core.observe([DenoisingRoundProcessed(running)])
+        core.observe([RoundProcessed(denoised=[running])])
         if core.state(running).rounds >= {"urgent": 30, "other": 1, "old": 3, "new": 1}[running]:
             core.observe([Finished(running)])
     assert seen == ["other", "urgent", "old"]
