@@ -56,14 +56,14 @@ def experiment_grid(experiment: Experiment, values: Sequence[Value]) -> Grid:
     return grid(values, experiment.columns, paper_figures())
 
 
-def page(
-    experiment: Experiment, settings: Settings, values: Sequence[Value], command: str, setting: str
-) -> str:
+def page(experiment: Experiment, values: Sequence[Value], command: str, setting: str) -> str:
     """The experiment as a page of the documentation."""
     table = markdown(experiment_grid(experiment, values))
+    seeds = len({value.seed for value in values})
+    served = f"{setting}, {seeds} seeds." if seeds > 1 else f"{setting}, one seed."
     beside = f"Figures named *paper* are of {PAPER_MODEL}." if "paper" in table else ""
     spread = "± is the standard deviation over seeds." if "±" in table else ""
-    notes = " ".join(note for note in (setting, beside, spread) if note)
+    notes = " ".join(note for note in (served, beside, spread) if note)
     return (
         f"# {experiment.title}\n\n"
         f"{experiment.source} of the paper.\n\n"
@@ -131,13 +131,8 @@ def write_index(docs: Path, experiments: Iterable[Experiment]) -> None:
 
 
 def write_page(
-    docs: Path,
-    experiment: Experiment,
-    settings: Settings,
-    values: Sequence[Value],
-    command: str,
-    setting: str,
+    docs: Path, experiment: Experiment, values: Sequence[Value], command: str, setting: str
 ) -> None:
     """Write the page and its picture into the folder ``docs``."""
     write_bytes(docs / f"{experiment.name}.svg", experiment.plot(values))
-    write_text(docs / f"{experiment.name}.md", page(experiment, settings, values, command, setting))
+    write_text(docs / f"{experiment.name}.md", page(experiment, values, command, setting))

@@ -100,7 +100,7 @@ def _write(
         values = experiment.measure(study)
         folder = write_experiment(experiment, settings, values, command)
         if docs is not None:
-            write_page(docs, experiment, settings, values, command, described(study))
+            write_page(docs, experiment, values, command, described(study))
         on_finished(experiment, values, folder)
     if docs is not None:
         write_index(docs, EXPERIMENTS.values())
@@ -115,18 +115,17 @@ def _going_on(error: DwiseError) -> ExperimentError:
 
 
 def described(study: Study) -> str:
-    """One sentence on what was served."""
-    settings, recipe = study.settings, study.settings.recipe
-    requests = len(study.base(0).asked())
-    seeds = f"{settings.seeds} seeds" if settings.seeds > 1 else "one seed"
+    """What was trained and served."""
+    settings, base = study.settings, study.base(0)
+    trained, unseen = int(base.in_training.sum()), len(base.asked())
     how = {
         "simulator": "replayed by the simulator",
         "torch": "served by the built-in engine",
         "sglang": "served by SGLang",
     }[settings.engine]
     return (
-        f"Model {recipe.name}, {requests} unseen requests a seed, {seeds}, "
-        f"{recipe.engine.slots} slots, {how}."
+        f"Model {settings.recipe.name}, trained on {trained:,} requests a seed, {unseen:,} unseen "
+        f"requests {how} on {settings.recipe.engine.slots} slots"
     )
 
 

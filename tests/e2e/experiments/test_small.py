@@ -105,7 +105,8 @@ def test_pages_show_the_command_the_table_and_the_differences(study: Path) -> No
         table = (study / "out" / "torch" / name / "table.md").read_text()
         assert table in page
         assert f"$ dwise experiment {name} --engine torch --model tiny --seeds 1" in page
-        assert "24 unseen requests" in page
+        assert "trained on 64 requests a seed, 24 unseen requests served" in page
+        assert "on 4 slots, one seed." in page
         assert f"]({name}.svg)" in page and (study / "docs" / f"{name}.svg").is_file()
         assert "## Against the paper" in page
 
