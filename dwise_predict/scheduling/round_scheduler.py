@@ -61,6 +61,7 @@ class RoundScheduler:
                 self._note_zero(state)
                 self.former.finished(state)
                 del self._states[event.request_id]
+                state.key = None  # they hold each other: only the garbage collector would free them
 
     def plan(self, now: float) -> Plan:
         """Decide the next round; ``now`` is not used, so that all ranks decide alike."""
@@ -73,33 +74,44 @@ class RoundScheduler:
             self.counters.rounds += 1
         return plan
 
+    def processed(
+        self,
+        prompt: Iterable[RequestState],
+        denoised: Iterable[RequestState],
+        committed: Iterable[RequestState],
+    ) -> None:
+        """As ``observe`` with :class:`RoundProcessed`, for engines that keep :meth:`state`.
+
+        Raises ValueError for requests that were not to do so.
+        """
+        running = Residency.RUNNING
+        for state in prompt:
+            if not state.prefill_left or state.residency is not running:
+                raise ValueError(f"request {state.request_id!r} has no prompt block to do")
+            state.prefill_left -= 1
+            self.clock.prompt_blocks += 1
+            if not state.prefill_left:
+                self.former.prompt_done(state)
+        for state in denoised:  # the busiest loop: nearly every slot of every round
+            if state.prefill_left or state.residency is not running:
+                raise ValueError(f"request {state.request_id!r} was not to denoise")
+            state.rounds += 1
+        for state in committed:
+            state.committed_at = state.rounds
+
     def _round(self, event: RoundProcessed) -> None:
-        states, running = self._states, Residency.RUNNING
+        states = self._states
         try:
-            for request_id in event.prompt:
-                state = states[request_id]
-                if not state.prefill_left or state.residency is not running:
-                    raise ValueError(f"request {request_id!r} has no prompt block to do")
-                state.prefill_left -= 1
-                self.clock.prompt_blocks += 1
-                if not state.prefill_left:
-                    self.former.prompt_done(state)
-            # The busiest loop: nearly every slot of every round.
-            for request_id in event.denoised:
-                state = states[request_id]
-                if state.prefill_left or state.residency is not running:
-                    raise ValueError(f"request {request_id!r} was not to denoise")
-                state.rounds += 1
-            for request_id in event.committed:
-                state = states[request_id]
-                state.committed_at = state.rounds
+            rows = [[states[request_id] for request_id in ids] for ids in event]
         except KeyError as error:
             raise ValueError(f"RoundProcessed for request {error}: unknown") from error
+        self.processed(*rows)
 
     def _estimate(self, state: RequestState, event: Estimated) -> None:
         _check(event.request_id, "estimate", event.remaining)
         if event.residual is not None:
-            _check(event.request_id, "residual", *event.residual)
+            for value in event.residual:
+                _check(event.request_id, "residual", value)
             if not len(event.residual):
                 raise ValueError(f"the residual of request {event.request_id!r} is empty")
         self._note_zero(state)
@@ -117,6 +129,7 @@ class RoundScheduler:
         state = RequestState(
             request_id=event.request_id,
             arrival_s=event.arrival_s,
+            seniority=(event.arrival_s, event.request_id),
             prompt_tokens=event.prompt_tokens,
             prompt_blocks=event.prompt_blocks,
             budget_tokens=event.budget_tokens,
@@ -135,9 +148,9 @@ class RoundScheduler:
     def _keys(self, states: Collection[RequestState]) -> list[Key]:
         priorities = self.policy.priorities(states, self.clock)
         return [
-            state.key
-            if state.overdue
-            else (2 * state.tier, priority, state.arrival_s, state.request_id)
+            (2 * state.tier, priority, state.seniority, state)
+            if not state.overdue
+            else (2 * state.tier - 1, state.deadline, state.seniority, state)
             for state, priority in zip(states, priorities, strict=True)
         ]
 
@@ -162,11 +175,10 @@ class RoundScheduler:
                 continue
             state.overdue = True
             self.counters.overdue += 1
-            key = 2 * state.tier - 1, deadline, state.arrival_s, request_id
-            self.former.changed(state, key)
+            self.former.changed(state, *self._keys([state]))
 
 
-def _check(request_id: str, what: str, *numbers: float) -> None:
+def _check(request_id: str, what: str, number: float) -> None:
     # A NaN has no place in an order: one would silently corrupt the queues.
-    if not all(map(math.isfinite, numbers)):
+    if not math.isfinite(number):
         raise ValueError(f"the {what} of request {request_id!r} is not a finite number")

@@ -74,22 +74,23 @@ class Residency(Enum):
     PAUSED = "paused"
 
 
-Key = tuple[int, float, float, str]
-"""Order of service, smallest first: class, priority, arrival, request id.
+Key = tuple[int, float, tuple[float, str], "RequestState"]
+"""Order of service, smallest first: class, priority, arrival and request id; and whose it is.
 
-The class is twice the tier, and one less for requests that are overdue.
+The class is twice the tier, and one less for requests that are overdue. Request ids differ, so that
+requests themselves are never compared.
 """
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class RequestState:
     """One request in the system, as a scheduler keeps it.
 
     ``prefill_left`` counts unprocessed prompt blocks (P of the paper), ``rounds`` the denoising
     rounds so far. ``estimate`` was made when the request had done ``estimated_at`` denoising
     rounds, ``first_estimate`` at its arrival; the last output block was committed when it had done
-    ``committed_at``. ``arrived_round`` and ``arrived_prompt_blocks`` are the scheduler's counters
-    at arrival.
+    ``committed_at``. ``seniority`` is arrival and request id. ``arrived_round`` and
+    ``arrived_prompt_blocks`` are the scheduler's counters at arrival.
     """
 
     prompt_tokens: int
@@ -106,7 +107,8 @@ class RequestState:
     committed_at: int = 0
     overdue: bool = False
     tier: int = 0
-    key: Key = (0, 0.0, 0.0, "")
+    seniority: tuple[float, str] = (0.0, "")
+    key: Key | None = None
     arrived_round: int = 0
     arrived_prompt_blocks: int = 0
     first_estimate: float = 0.0

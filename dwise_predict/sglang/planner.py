@@ -109,6 +109,16 @@ class Planner:
             )
         )
 
+    def processed(
+        self, prompt: list[Tracked], denoised: list[Tracked], committed: list[Tracked]
+    ) -> None:
+        """Rows of the last round did what they are named for."""
+        self.core.processed(
+            [tracked.state for tracked in prompt],
+            [tracked.state for tracked in denoised],
+            [tracked.state for tracked in committed],
+        )
+
     def departed(self, request_id: str) -> None:
         """A request finished or was aborted."""
         self.events.append(Finished(request_id))
@@ -139,6 +149,7 @@ class Planner:
             admitted = [self._tracked[request_id] for request_id in plan.admit]
             for tracked in admitted:
                 tracked.admitted_s = started
+                tracked.state = self.core.state(tracked.request_id)
                 scheduler.dllm_manager.waiting_queue.append(tracked.req)
             # By identity: the queue may be long, and to read of each request is slow.
             leaving = {id(tracked.req) for tracked in admitted}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dwise_predict.scheduling.state import RequestState
 from dwise_predict.work import prefill_blocks
 from dwise_predict.workload.schema import newline_count, word_count
 
@@ -22,6 +23,7 @@ class Tracked:
     ``has_mask``: the prompt holds a literal mask token; ``started``: it was in a round.
     ``prefill``: its block in the present round is one of the prompt.
     ``rounds`` counts its denoising rounds, of which ``rounds_before`` were of earlier blocks.
+    ``state`` is what the scheduler that admitted it keeps of it.
     ``prompt_ids`` are there if the request is to be recorded, ``hidden`` after its first round.
     """
 
@@ -33,6 +35,7 @@ class Tracked:
     prompt_blocks: int
     # What nearly every round reads or writes comes next: it shares cache lines.
     req: Any
+    state: RequestState = field(init=False)
     request_id: str
     prompt_tokens: int
     prompt_blocks_left: int

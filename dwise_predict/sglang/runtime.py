@@ -10,7 +10,6 @@ from typing import Any
 
 from dwise_predict.engines.hidden_tap import HiddenTap
 from dwise_predict.errors import DwiseError
-from dwise_predict.scheduling import RoundProcessed
 from dwise_predict.sglang import compat
 from dwise_predict.sglang.activation import Activation
 from dwise_predict.sglang.metrics import Counts, Exporter
@@ -47,6 +46,7 @@ class Runtime:
         self._starts: Sequence[int] = ()
         self._lengths: Sequence[int] = ()
         self._opening: list[tuple[int, Tracked]] = []
+        self._masks = False
         self._masked: list[int] = []
         self._first: list[int] = []
         self._arrivals = 0
@@ -103,6 +103,7 @@ class Runtime:
             self.planner.arrived(req.rid, tracked)
         if self.recorder is not None:
             self.recorder.arrived(tracked)
+        self._masks |= tracked.has_mask
         req._dwise = self.tracked[req.rid] = tracked
 
     def hold_rows(self, request_id: str, everyone: bool) -> None:
@@ -143,7 +144,8 @@ class Runtime:
         if self.tap is not None:
             self.tap.begin_round([(i, rows[i].prompt_tokens, rows[i].budget_tokens) for i in first])
         self._opening = opening
-        self._masked = [i for i, row in enumerate(rows) if row.has_mask]
+        if self._masks:
+            self._masked = [i for i, row in enumerate(rows) if row.has_mask]
         self._rows, self._first, self._starts, self._lengths = rows, first, starts, lengths
         self._round_s = self._now()
         if self.planner is None:
@@ -163,25 +165,24 @@ class Runtime:
         """The results of the round are committed; ``accepted``: tokens by row, None: all."""
         rows, now = self._rows, self._now()
         tokens = accepted or [1] * len(rows)
-        prompt: list[str] = []
+        prompt: list[Tracked] = []
         for i, tracked in self._opening:
             if tracked.prompt_blocks_left:
-                prompt += [tracked.request_id] * self._advance_prompt(tracked, i, tokens[i] > 0)
+                prompt += [tracked] * self._advance_prompt(tracked, i, tokens[i] > 0)
         denoising = [row for row in rows if not row.prefill]
         for tracked in denoising:
             tracked.rounds += 1
-        denoised = [row.request_id for row in denoising]
         committed, ended = [], []
         for i in [i for i, accepted in enumerate(tokens) if accepted]:
             tracked = rows[i]
             if not tracked.prefill:
-                committed.append(tracked.request_id)
+                committed.append(tracked)
                 tracked.block_done(now)
             # SGLang ends a request, an aborted one too, only where it commits a block.
             if tracked.req.finished():
                 ended.append(tracked)
         if self.planner is not None:
-            self.planner.events.append(RoundProcessed(prompt, denoised, committed))
+            self.planner.processed(prompt, denoising, committed)
         if self._first and self.tap is not None:
             self._first_rounds(self._first, self.tap)
         self._count(rows)

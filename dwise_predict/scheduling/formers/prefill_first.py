@@ -73,7 +73,7 @@ class PrefillFirst:
         """Fill free places from the head of the queue, then run one phase."""
         admit = []
         for _ in range(min(self._free_places(), len(self._waiting))):
-            state = self._waiting[self._waiting.head()]
+            state = self._waiting.head()[3]
             if not self._kv.reserve(state):
                 counters.blocked_by_kv += 1
                 break
@@ -100,7 +100,8 @@ class PrefillFirst:
         slots = self.limits.slots
         if len(residents) <= slots:
             return tuple(residents)
-        return tuple([key[3] for key in nsmallest(slots, keys_of(residents.values()))])
+        first = nsmallest(slots, keys_of(residents.values()))
+        return tuple([key[3].request_id for key in first])
 
     def _with_free_rows(self, keys_of: KeysOf) -> tuple[str, ...]:
         started: dict[str, RequestState] = {}

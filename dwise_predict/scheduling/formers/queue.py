@@ -15,26 +15,20 @@ class RequestQueue:
 
     def __init__(self) -> None:
         self._keys = SortedList()
-        self._states: dict[str, RequestState] = {}
 
     def __len__(self) -> int:
-        return len(self._states)
+        return len(self._keys)
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._keys)
 
-    def __getitem__(self, key: Key) -> RequestState:
-        return self._states[key[3]]
-
     def put(self, state: RequestState) -> None:
         """Add a request under its key."""
         self._keys.add(state.key)
-        self._states[state.request_id] = state
 
     def take(self, state: RequestState) -> None:
         """Remove a request that is here under its key."""
         self._keys.remove(state.key)
-        del self._states[state.request_id]
 
     def head(self) -> Key:
         """The smallest key. Raises IndexError when empty."""
@@ -43,12 +37,14 @@ class RequestQueue:
 
     def ahead(self, key: Key) -> int:
         """How many requests have a smaller key."""
+        if not self._keys or key < self._keys[0]:
+            return 0  # mostly: those who wait for their turn rank behind those who had it
         place: int = self._keys.bisect_left(key)
         return place
 
     def rekey(self, keys_of: KeysOf) -> None:
         """Give every request a new key."""
-        states = list(self._states.values())
+        states = [key[3] for key in self._keys]
         keys = keys_of(states)
         for state, key in zip(states, keys, strict=True):
             state.key = key

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
 
@@ -51,7 +50,7 @@ class Ranked:
         self.lean = lean
         self._waiting = RequestQueue()
         self._paused = RequestQueue()
-        self._running: dict[str, RequestState] = {}
+        self._running: list[RequestState] = []
         self._ran: tuple[str, ...] = ()
         self._kv = KvReservations(limits)
 
@@ -79,7 +78,7 @@ class Ranked:
             self._waiting.take(state)
             return
         if state.residency is Residency.RUNNING:
-            del self._running[state.request_id]
+            self._running.remove(state)
         else:
             self._paused.take(state)
         self._kv.release(state)
@@ -92,51 +91,43 @@ class Ranked:
     def plan(self, keys_of: KeysOf, counters: Counters) -> Plan:
         """Lines 2 to 9 of Algorithm 1."""
         slots, paused = self.limits.slots, self._paused
-        ranked = keys_of(self._running.values())
+        ranked = keys_of(self._running)
         if self.hysteresis:
             ranked = [self._incumbent(key) for key in ranked]
         ranked.sort()
         admit = self._admit(ranked, counters)
         if self.lean is not None:
             present = len(self._waiting) + len(paused) + len(ranked)
-            slots = self.lean.slots(islice(self._in_order(ranked), slots), present)
+            in_order = (key[3] for key in merge(ranked, paused))
+            slots = self.lean.slots(islice(in_order, slots), present)
         while paused and (len(ranked) < slots or paused.head() < ranked[slots - 1]):
             key = paused.head()
-            state = paused[key]
-            paused.take(state)
-            state.residency = Residency.RUNNING
-            self._running[state.request_id] = state
+            paused.take(key[3])
+            key[3].residency = Residency.RUNNING
             insort(ranked, key)
         left = []
-        for key in ranked[slots:]:
-            state = self._running.pop(key[3])
+        for *_, state in ranked[slots:]:
             state.residency = Residency.PAUSED
             [state.key] = keys_of([state])
             paused.put(state)
-            if key[3] not in admit:  # with lean, requests may be admitted for later rounds
-                left.append(key[3])
+            if state.request_id not in admit:  # with lean, some are admitted for later rounds
+                left.append(state.request_id)
         counters.preemptions += len(left)
-        run = tuple([key[3] for key in ranked[:slots]])
         # All of them mostly move alike: what is in order now is quickly sorted next time.
-        self._running = dict(zip(run, map(self._running.__getitem__, run), strict=True))
+        self._running = [key[3] for key in ranked[:slots]]
+        run = tuple([state.request_id for state in self._running])
         if self.mixed:
             return Plan(admit, run, tuple(left))
-        run = tuple([i for i in run if self._running[i].prefill_left]) or run
+        run = tuple([state.request_id for state in self._running if state.prefill_left]) or run
         pause = left_out(self._ran, run, (self._kv,))
         self._ran = run
         return Plan(admit, run, pause)
 
-    def _in_order(self, ranked: list[Key]) -> Iterator[RequestState]:
-        """All residents, those that rank first first."""
-        for key in merge(ranked, self._paused):
-            running = self._running.get(key[3])
-            yield self._paused[key] if running is None else running
-
     def _incumbent(self, key: Key) -> Key:
-        order, priority, arrival_s, request_id = key
-        if order % 2:  # overdue
+        order, priority, seniority, state = key
+        if state.overdue:
             return key
-        return order, priority - self.hysteresis * abs(priority), arrival_s, request_id
+        return order, priority - self.hysteresis * abs(priority), seniority, state
 
     def _admit(self, ranked: list[Key], counters: Counters) -> tuple[str, ...]:
         """Lines 3 to 7; puts the keys of the new residents into ``ranked``."""
@@ -151,18 +142,15 @@ class Ranked:
             if len(self._kv) >= self.limits.cap:
                 counters.blocked_by_cap += 1
                 break
-            state = waiting[key]
-            if not self._kv.reserve(state):
+            if not self._kv.reserve(key[3]):
                 out_of_kv = True
-                if state.overdue:
+                if key[3].overdue:
                     break  # later ones must not take the KV that it waits for
                 continue
             chosen.append(key)
         counters.blocked_by_kv += out_of_kv
         for key in chosen:
-            state = waiting[key]
-            waiting.take(state)
-            state.residency = Residency.RUNNING
-            self._running[state.request_id] = state
+            waiting.take(key[3])
+            key[3].residency = Residency.RUNNING
             insort(ranked, key)
-        return tuple([key[3] for key in chosen])
+        return tuple([key[3].request_id for key in chosen])
