@@ -59,10 +59,10 @@ EXPERIMENT = Experiment(
     measure=_measure,
     plot=_plot,
     differences="""\
-The embedded model's blocks are half as long as LLaDA2.1-mini's, and most of its answers end by
-themselves long before the budget, so a median request needs 7 rounds instead of 46. The spread
-that size-based scheduling lives on is there all the same: the 90th percentile is four times the
-median (three times in the paper), and requests of one category differ as much as those of
-several. The longest are instructions and chats, as in the paper; code and mathematics are not as
-short.""",
+All profiled requests are counted, those that were trained on, too. The embedded model's blocks
+are half as long as LLaDA2.1-mini's, and most of its answers end by themselves long before the
+budget, so a median request needs 7 rounds instead of 46. The spread that size-based scheduling
+lives on is there all the same: the 90th percentile is four times the median (three times in the
+paper), and requests of one category differ as much as those of several. The longest are
+instructions and chats, as in the paper; code and mathematics are not as short.""",
 )

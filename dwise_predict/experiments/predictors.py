@@ -186,11 +186,12 @@ EXPERIMENT = Experiment(
     measure=_measure,
     plot=bars("spearman", "Spearman correlation with true rounds"),
     differences="""\
-All regressors are far from the paper's correlations, because size features say little of this
-workload ([signals](signals.md)); which of them is best is then a matter of noise, and differs
-from seed to seed. What carries over is the cost: small LightGBM models predict as fast as
-anything, forests take many times as long. The last row is the predictor of a bundle, the same
-trees as the row before it, turned into a table of steps: predicting takes microseconds, so that
-nearly all of the time is tokenisation, which the tiny model's tokenizer does quickly.""",
+Correlations are of five-fold cross-validation on the training requests that finished. All
+regressors are far from the paper's, because size features say little of this workload
+([signals](signals.md)). Trees find the little there is, a line and an MLP less of it; which trees
+are best is a matter of noise. What carries over is the cost: small LightGBM models predict faster
+than anything else, forests take many times as long. The last row is the predictor of a bundle,
+the same trees as the row before it, turned into a table of steps: predicting takes microseconds,
+so that nearly all of the time is tokenisation, which the tiny model's tokenizer does quickly.""",
     not_with={"sglang": "no engine serves the regressors: run it with --engine simulator"},
 )
