@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from dwise_predict.errors import ProfileError
@@ -38,6 +39,8 @@ EVAL_SHARE = 0.33
 """Share of live prompts that are held out."""
 _HEALTH_CHECKS = "HEALTH_CHECK"
 """How the ids of requests begin that SGLang sends to itself."""
+_TEMPLATE_WORDS = 2
+"""By how many words prompts of as many messages may differ in what the chat template adds."""
 _LABELS = ("rounds_per_block", "output_tokens", "finish_reason")
 
 
@@ -63,6 +66,8 @@ class Joined:
 def join_recordings(folders: Sequence[Path], tag: str | None = None) -> Joined:
     """Read recordings of one or more servers, in the order in which a later record wins.
 
+    A folder that is named twice is read once.
+
     ``tag`` is taken off the ids of the campaign's requests (see
     :func:`~dwise_predict.recording.campaign_tag`); other ids are left as they are.
 
@@ -75,7 +80,7 @@ def join_recordings(folders: Sequence[Path], tag: str | None = None) -> Joined:
     repeated: set[str] = set()
     differing: dict[str, None] = {}
     shards = 0
-    for folder in folders:
+    for folder in {folder.resolve(): folder for folder in folders}.values():
         _require_same(folders[0], first, folder, read_recording(folder))
         before = shards
         for record in read_records(folder):
@@ -86,6 +91,11 @@ def join_recordings(folders: Sequence[Path], tag: str | None = None) -> Joined:
                 continue
             if record["finish_reason"] == "abort":
                 continue
+            if (size := len(_hidden(record))) != first.fingerprint.hidden_size:
+                raise ProfileError(
+                    f"{folder}: the hidden mean of request {record['request_id']} has {size} "
+                    f"numbers, the model {first.fingerprint.hidden_size}: it is damaged"
+                )
             request_id = _own_id(record["request_id"], tag)
             if request_id in seen:
                 repeated.add(request_id)
@@ -137,6 +147,7 @@ def assemble_profile(
             f"missing ({names}{', …' if len(missing) > 3 else ''}): send them again"
         )
     served = [joined.records[request.request_id] for request in requests]
+    _require_prompts(folders, requests, served)
     judged = correct or {}
     rows = [
         _row(record, _labels(request, judged.get(request.request_id)), request.text)
@@ -146,11 +157,14 @@ def assemble_profile(
     return _write(out, joined, served, rows, identity, seed, budget_tokens, batching)
 
 
-def assemble_live_profile(recordings: Sequence[Path], out: Path, seed: int = 0) -> Joined:
+def assemble_live_profile(
+    recordings: Sequence[Path], out: Path, seed: int = 0
+) -> tuple[int, Joined]:
     """Make the profile folder ``out`` of all that was recorded of live traffic.
 
     The category is "live". A prompt's hash decides on which side of the split it is, so that it
-    stays there when more traffic is added. The budget of most requests is the profile's.
+    stays there when more traffic is added. The budget of most requests is the profile's. Returns
+    how many requests it has, and what was joined.
 
     Raises ProfileError when recordings differ, there is nothing in them, or they lack what a
     profile needs.
@@ -176,7 +190,7 @@ def assemble_live_profile(recordings: Sequence[Path], out: Path, seed: int = 0) 
     identity = WorkloadId(name=LIVE, sha256=digest, requests=len(rows))
     budget = statistics.mode(record["budget_tokens"] for record in served.values())
     _write(out, joined, list(served.values()), rows, identity, seed, budget, "stock")
-    return joined
+    return len(rows), joined
 
 
 def _require_same(place: Path, first: Recording, other_place: Path, other: Recording) -> None:
@@ -188,6 +202,39 @@ def _require_same(place: Path, first: Recording, other_place: Path, other: Recor
             f"{place} and {other_place} are recordings of different servers "
             f"({'; '.join(differences)}): their labels do not belong into one profile"
         )
+
+
+def _require_prompts(
+    folders: Sequence[Path], requests: Sequence[Request], served: Sequence[Mapping[str, Any]]
+) -> None:
+    """Refuse records that have a request's id and are of another prompt.
+
+    Ids that a campaign sent depend on the prompts. Of others only words are known, counted after
+    the chat template, which adds about as many to every prompt of as many messages.
+    """
+    added: dict[int, dict[str, float]] = {}
+    for request, record in zip(requests, served, strict=True):
+        if record["request_id"] == request.request_id and not math.isnan(record["words"]):
+            more = record["words"] - word_count(request.text)
+            added.setdefault(len(request.messages), {})[request.request_id] = more
+    others = [
+        request_id
+        for group in added.values()
+        for usual in [statistics.median(group.values())]
+        for request_id, more in group.items()
+        if abs(more - usual) > _TEMPLATE_WORDS
+    ]
+    if others:
+        names = ", ".join(others[:3])
+        raise ProfileError(
+            f"{', '.join(map(str, folders))}: {len(others)} of {len(requests)} requests "
+            f"({names}{', …' if len(others) > 3 else ''}) were recorded with other prompts than "
+            "the workload has under their ids: is this its recording?"
+        )
+
+
+def _hidden(record: Mapping[str, Any]) -> npt.NDArray[np.float16]:
+    return np.frombuffer(base64.b64decode(record["hidden"]), np.float16)
 
 
 def _own_id(recorded: str, tag: str | None) -> str:
@@ -248,16 +295,13 @@ def _write(
         library_version=version("dwise-predict"),
         started_at=utc_now(),
     )
-    hidden = [np.frombuffer(base64.b64decode(record["hidden"]), np.float16) for record in served]
+    records = Records(
+        requests=pa.Table.from_pylist(list(rows), schema=REQUESTS_SCHEMA),
+        rounds=pa.Table.from_pylist(joined.rounds, schema=ROUNDS_SCHEMA),
+        hidden=np.stack([_hidden(record) for record in served]),
+    )
     with open_profile(out, campaign) as writer:
         if writer.missing():
-            writer.write_shard(
-                0,
-                Records(
-                    requests=pa.Table.from_pylist(list(rows), schema=REQUESTS_SCHEMA),
-                    rounds=pa.Table.from_pylist(joined.rounds, schema=ROUNDS_SCHEMA),
-                    hidden=np.stack(hidden),
-                ),
-            )
+            writer.write_shard(0, records)
         writer.finish()
     return out

@@ -36,8 +36,7 @@ class Merged:
 
 def merge_live(recordings: Sequence[Path], out: Path, seed: int) -> Merged:
     """Make the profile ``out`` of live traffic; raises ProfileError as the assembly does."""
-    joined = assemble_live_profile(recordings, out, seed)
-    return Merged(len(joined.records), joined)
+    return Merged(*assemble_live_profile(recordings, out, seed))
 
 
 def merge_workload(

@@ -8,16 +8,16 @@ else; the next start goes on.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from dwise_predict.errors import ProfileError
 from dwise_predict.fingerprint import Fingerprint
 from dwise_predict.profile import Batching
+from dwise_predict.recording_records import parse_record
 from dwise_predict.workload.schema import Request
 
 HEADER = "recording.json"
@@ -32,7 +32,7 @@ class Recording(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     fingerprint: Fingerprint
-    slots: int
+    slots: int = Field(ge=1)
     policy: str = "fcfs"
 
 
@@ -52,16 +52,18 @@ def read_recording(folder: Path) -> Recording:
 def read_records(folder: Path) -> Iterator[dict[str, Any]]:
     """Every complete line of a recording; the last of a killed server may be cut and is left out.
 
-    Raises ProfileError when a line is damaged elsewhere.
+    Raises ProfileError when another line is damaged or no possible record
+    (:mod:`dwise_predict.recording_records`).
     """
     for path in segments(folder):
         lines = path.read_bytes().split(b"\n")
         for number, line in enumerate(lines[:-1], start=1):
             try:
-                yield json.loads(line)
+                yield parse_record(line)
             except ValueError as error:
                 raise ProfileError(
-                    f"{path} is damaged in line {number}: delete it, its requests are served again"
+                    f"{path} is damaged in line {number} ({error}): delete the file, its requests "
+                    "are served again"
                 ) from error
 
 

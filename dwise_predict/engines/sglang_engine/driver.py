@@ -142,6 +142,11 @@ async def _serve(
 ) -> list[Path]:
     """Serve what is missing; returns the recordings, which then hold every request."""
     known = [*fleet.recordings, campaign.recording]
+    absent = [str(folder) for folder in fleet.recordings if not (folder / HEADER).is_file()]
+    if absent and not fleet.servers:
+        raise EngineError(
+            f"--recording {absent[0]}: there is no recording of the SGLang plugin (no {HEADER})"
+        )
     if fleet.recordings or not fleet.servers:
         _require_recipe(campaign.recipe, _readable(known))
         missing = _missing(campaign, known, answers)

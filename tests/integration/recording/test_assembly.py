@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,9 +19,9 @@ from dwise_predict.assembly import (
 from dwise_predict.errors import ProfileError
 from dwise_predict.profile import read_profile
 from dwise_predict.recording import campaign_tag, recorded_id
-from dwise_predict.workload.schema import Request
+from dwise_predict.workload.schema import Message, Request
 from tests.profiles import small_workload
-from tests.recordings import FINGERPRINT, record_of, round_record, write_recording
+from tests.recordings import FINGERPRINT, HIDDEN, record_of, round_record, write_recording
 
 REQUESTS = small_workload(6)
 TAG = campaign_tag(REQUESTS, "stock")
@@ -55,7 +56,7 @@ def test_a_profile_of_two_servers_is_that_of_one(tmp_path: Path) -> None:
 
 
 def test_of_requests_recorded_twice_the_last_counts(tmp_path: Path) -> None:
-    other = record_of(REQUESTS[1], recorded_id("r001", TAG), rounds_per_block=[9], rounds=9)
+    other = record_of(REQUESTS[1], recorded_id("r001", TAG), rounds_per_block=[5, 4], rounds=9)
     a = write_recording(tmp_path / "a", [records(REQUESTS)])
     b = write_recording(tmp_path / "b", [[*records(REQUESTS[:1]), other]])
     joined = join_recordings([a, b], TAG)
@@ -70,6 +71,81 @@ def test_records_of_other_campaigns_are_not_mixed_in(tmp_path: Path) -> None:
     folder = write_recording(tmp_path / "a", [records(REQUESTS, tag=other), records(REQUESTS[:2])])
     missing = missing_requests(join_recordings([folder], TAG), REQUESTS, 16)
     assert missing == REQUESTS[2:]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rounds": 99}, "rounds is 99"),
+        ({"output_blocks": 3}, "output_blocks is 3"),
+        ({"rounds": 0, "rounds_per_block": [], "output_blocks": 0}, "rounds: .* greater"),
+        ({"rounds_per_block": [-1, 4]}, "rounds_per_block.0"),
+        ({"prompt_tokens": -5}, "prompt_tokens"),
+        ({"output_tokens": 17, "budget_tokens": 16}, "17 output tokens with a budget of 16"),
+        ({"words": -1.0}, "words must be a count"),
+        ({"finish_reason": "tired"}, "finish_reason"),
+        ({"finished_s": math.nan}, "finished_s"),
+        ({"admitted_s": None}, "no admitted_s"),
+        ({"hidden": "!"}, "no base64"),
+        ({"hidden": base64.b64encode(b"\x00\x7e" * HIDDEN).decode()}, "not finite"),
+        ({"hidden": base64.b64encode(b"\x00\x00" * 3).decode()}, "3 numbers, the model 8"),
+        ({"shard": None}, "shard"),
+    ],
+)
+def test_impossible_records_are_refused_and_the_place_stays_free(
+    tmp_path: Path, change: dict[str, object], words: str
+) -> None:
+    sent = recorded_id(REQUESTS[2].request_id, TAG)
+    folder = write_recording(
+        tmp_path / "a", [[*records(REQUESTS), record_of(REQUESTS[2], sent, **change)]]
+    )
+    with pytest.raises(ProfileError, match=words) as caught:
+        assemble([folder], tmp_path / "out")
+    assert "\n" not in str(caught.value) and str(folder) in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("line", ["3", "[]", '"request_id"', "{}", '{"request_id": "a"}', "null"])
+def test_lines_that_are_no_records_are_named(tmp_path: Path, line: str) -> None:
+    folder = write_recording(tmp_path / "a", [records(REQUESTS)], cut=line + "\n")
+    with pytest.raises(ProfileError, match=r"00001\.jsonl is damaged in line 7"):
+        join_recordings([folder], TAG)
+
+
+def test_a_header_without_slots_is_damaged(tmp_path: Path) -> None:
+    folder = write_recording(tmp_path / "a", [records(REQUESTS)])
+    header = folder / "recording.json"
+    header.write_text(header.read_text().replace('"slots":2', '"slots":0'))
+    with pytest.raises(ProfileError, match="no recording of the SGLang plugin"):
+        join_recordings([folder], TAG)
+
+
+def test_a_recording_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    folder = write_recording(tmp_path / "a", [[*records(REQUESTS), round_record()]])
+    joined = join_recordings([folder, tmp_path / "." / "a", tmp_path / "a" / ".." / "a"], TAG)
+    assert (joined.repeated, len(joined.rounds)) == (0, 1)
+
+
+def test_other_prompts_under_the_same_ids_are_refused(tmp_path: Path) -> None:
+    """A client of one's own sends ids as they are; the chat template adds words to each prompt."""
+
+    def sent(requests: Sequence[Request], added: int) -> list[dict[str, object]]:
+        return [
+            record_of(r, r.request_id, words=float(len(r.text.split()) + added)) for r in requests
+        ]
+
+    good = write_recording(tmp_path / "good", [sent(REQUESTS, 3)])
+    assemble([good], tmp_path / "profile")
+    longer = [
+        r.model_copy(
+            update={"messages": (Message(role="user", content=f"{r.text} and so on" * i),)}
+        )
+        for i, r in enumerate(REQUESTS, start=1)
+    ]
+    other = write_recording(tmp_path / "other", [sent(longer, 3)])
+    with pytest.raises(ProfileError, match="other prompts than the workload"):
+        assemble([other], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_categories_and_splits_do_not_change_which_campaign_it_is() -> None:
@@ -121,7 +197,8 @@ def live(count: int, **more: object) -> list[dict[str, object]]:
 def test_live_traffic_becomes_a_profile_without_prompts(tmp_path: Path) -> None:
     health = record_of(REQUESTS[0], "HEALTH_CHECK_1")
     a = write_recording(tmp_path / "a", [[*live(60), health]])
-    assemble_live_profile([a], tmp_path / "out")
+    count, joined = assemble_live_profile([a], tmp_path / "out")
+    assert (count, len(joined.records)) == (60, 61)
     profile = read_profile(tmp_path / "out")
     rows = profile.requests.to_pylist()
     assert len(rows) == 60
