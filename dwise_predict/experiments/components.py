@@ -22,6 +22,6 @@ Every part helps, in the paper's order, but they share the gain otherwise. Mixin
 less, for the reasons given for [rounds](rounds.md). Ranking by prefill blocks alone gains much
 less: long prompts are 57 blocks here and most of the work is denoising. The admission estimate
 adds little, because three features of the prompt hardly order this workload
-([signals](signals.md)); so refinement, the smallest step in the paper (7%), is the largest of
-the ranking here, and DWISE again comes to about 84% of the oracle's speedup.""",
+([signals](signals.md)); so refinement, the smallest step in the paper (7%), is the largest of the
+ranking here. DWISE comes to about four fifths of the oracle's speedup, as in the paper (84%).""",
 )

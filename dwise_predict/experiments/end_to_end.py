@@ -25,11 +25,12 @@ EXPERIMENT = comparison(
     ),
     plot=bars(SPEEDUP, "mean latency, times faster than SGLang"),
     differences="""\
-DWISE is the fastest under both patterns, by less than in the paper. Mixing phases does not
-double the throughput on a CPU, where a block takes nearly its full time in any round, and long
-prompts are a smaller part of the work. MLFQ is again no better than SGLang. The learned
-baselines are, unlike in the paper: output length follows the work of this model, and their text
-encoders predict it well ([output-length](output-length.md)). S³ loses what its few buckets
-cannot tell apart. Answers are the same tokens under every scheduler here, so that the share of
-right ones is exactly the same.""",
+DWISE is the fastest under both patterns, by less than in the paper. Mixing phases does not double
+the throughput on a CPU, where a block takes nearly its full time in any round, and long prompts
+are a smaller part of the work. MLFQ is again no better than SGLang. SSJF, LTR and TRAIL are,
+unlike in the paper: output length follows the work of this model, and their predictors know it
+well ([output-length](output-length.md)). S³ gains next to nothing: it loses what its few buckets
+cannot tell apart. The 99th percentile pays for it under burst+Poisson, where every ranking but
+DWISE's is worse than SGLang. Answers are the same tokens under every scheduler here, so that the
+share of right ones is exactly the same.""",
 )

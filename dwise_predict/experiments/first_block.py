@@ -22,5 +22,6 @@ EXPERIMENT = comparison(
 As in the paper, prefill-first scheduling does not even protect the first block: SGLang's mean
 time to it is close to its mean latency, and DWISE brings it down. By how much follows from the
 latencies ([end-to-end](end-to-end.md)): two to three times here, 8 to 13 there. The 99th
-percentile improves less in both, since these are the requests that are served last.""",
+percentile improves less in both, since these are the requests that are served last; under
+burst+Poisson it does not improve at all here.""",
 )

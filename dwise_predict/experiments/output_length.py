@@ -93,8 +93,9 @@ Here this experiment comes out otherwise than in the paper, and that is a proper
 The embedded model takes about as many rounds for every token, so that true output length itself
 orders work well, and length as SSJF and LTR predict it nearly as well; on LLaDA2.1-mini code and
 mathematics have long answers of few rounds and chats the contrary, and length orders nothing. So
-length-based rankers, which harm others in the paper, help everybody here. DWISE's estimate at
-admission is worse than theirs and its refined one better, even than the true length. Measure your
-own model: how well true output tokens order its work says whether output length will do.""",
+length-based rankers, which harm the others in the paper, help them here, S³ excepted. DWISE's
+estimate at admission is worse than theirs and its refined one better, even than the true length.
+Measure your own model: how well true output tokens order its work says whether output length will
+do.""",
     not_with={"sglang": "SGLang's plugin has no learned baselines"},
 )

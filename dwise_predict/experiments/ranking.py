@@ -55,13 +55,14 @@ EXPERIMENT = Experiment(
     measure=_measure,
     plot=bars("over_dwise", "mean latency over DWISE's"),
     differences="""\
-With the batch former the same, what is left is the ranking, and DWISE's is ahead, by less than
-in the paper. The baselines are better here than there: output length follows the work of this
-model ([output-length](output-length.md)), so that predicting it well orders requests well, and
-SSJF and LTR even know more at admission than DWISE, whose three features of the prompt say
-little of this workload. What decides is the refined estimate after the first round. *DWISE
-extended* also sees the tokens of the prompt at admission ([admission
-features](../admission-features.md)), as the baselines' text encoders do. Whether DWISE was
-faster is counted seed by seed; a column below 100% says that in some seed it was not.""",
+With the batch former the same, what is left is the ranking, and DWISE's is ahead, by less than in
+the paper. The baselines are better here than there: output length follows the work of this model
+([output-length](output-length.md)), so that predicting it well orders requests well, and SSJF and
+LTR even know more at admission than DWISE, whose three features of the prompt say little of this
+workload. What decides is the refined estimate after the first round. *DWISE extended* also sees
+the tokens of the prompt at admission ([admission features](../admission-features.md)), as the
+baselines' text encoders do. Whether DWISE was faster is counted seed by seed; a column below 100
+says that in some seed it was not. Ten seeds: see
+[baselines](../baselines.md#on-the-embedded-model).""",
     not_with={"sglang": "SGLang's plugin has no learned baselines"},
 )

@@ -17,10 +17,9 @@ EXPERIMENT = comparison(
     columns=(Column(MEAN, "mean (s)", ".4g"), Column(SPEEDUP, "mean ×", ".2f")),
     plot=bars(SPEEDUP, "mean latency, times faster than SGLang"),
     differences="""\
-Spreads are 5 to 10% of a mean here, 1 to 2% in the paper, whose three traces differ in the order
-of the requests and their arrival times only: a seed here draws other prompts, profiles them and
-trains other predictors. The speedup varies less than the seconds. Seconds of the built-in engine
-also change with whatever else the machine does, those of `--engine simulator` only with what it
-did while profiling.""",
+Spreads are 5 to 10% of a mean here and 1 to 2% in the paper, whose three traces differ in the
+order of the requests and their arrival times only: a seed here draws other prompts, profiles them
+and trains other predictors. Seconds of the built-in engine also change with whatever else the
+machine does, those of `--engine simulator` only with what it did while profiling.""",
     label=lambda case: case.run + OVER_SEEDS,
 )
