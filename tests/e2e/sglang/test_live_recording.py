@@ -2,17 +2,22 @@
 
 import hashlib
 import logging
+import os
+import subprocess
 
 import numpy as np
 import pytest
 
 from dwise_predict.assembly import assemble_profile
+from dwise_predict.bundle import PredictorBundle
 from dwise_predict.errors import ProfileError
+from dwise_predict.evaluate import BundleEvaluation
 from dwise_predict.predictors.features import token_bins
 from dwise_predict.profile import read_profile
 from dwise_predict.recording import read_recording, read_records, recorded_requests
 from dwise_predict.recording_writer import in_sample
 from dwise_predict.scheduling import fcfs_scheduler
+from tests.e2e.sglang.driving import DWISE
 from tests.e2e.sglang.inprocess import Setting
 from tests.e2e.sglang.workloads import TINY, tiny_requests, torch_engine
 
@@ -99,6 +104,40 @@ def test_live_traffic_and_campaigns_are_not_mixed(serve, engine, tmp_path, monke
     monkeypatch.setenv("DWISE_MODE", "profile")
     with pytest.raises(ProfileError, match="policy: dwise -> fcfs"):
         engine(Setting(TINY))
+
+
+def test_what_a_server_recorded_is_evaluated_and_refreshes_its_bundle(
+    engine, tmp_path, monkeypatch
+):
+    for name, value in {"BUNDLE": "tiny", "MODE": "schedule", "PROFILE": tmp_path / "live"}.items():
+        monkeypatch.setenv(f"DWISE_{name}", str(value))
+    sglang = engine(Setting(TINY))
+    queue, _ = tiny_requests(torch_engine(), 120, seed=7)
+    for request in queue:
+        sglang.submit(request.request_id, request.prompt_ids, request.budget_tokens)
+    sglang.run()
+
+    def dwise(*words, status=0):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("DWISE_")}
+        ended = subprocess.run(
+            [DWISE, *words], cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=300
+        )
+        assert ended.returncode == status, ended.stderr
+        return ended.stdout
+
+    assert "120 requests" in dwise("profile", "merge", "live", "--out", "merged")
+    output = ("--output", "found.json")
+    dwise("evaluate", "--bundle", "tiny", "--profile", "merged", *output, status=0)
+    found = BundleEvaluation.model_validate_json((tmp_path / "found.json").read_bytes())
+    assert found.drift.requests == 120 and found.unseen.left_out == 0
+    assert found.drift.refined.spearman > 0.5 and 0.5 < found.drift.refined.median_ratio < 2
+    dwise(
+        *("train", "--init-from", "tiny", "--profile", "merged", "--calibration-only"),
+        *("--out", "new"),
+    )
+    new = PredictorBundle.load(tmp_path / "new" / "bundle")
+    assert new.verify() == []
+    assert new.config.digest != sglang.internal_state()["dwise"]["bundle_digest"]
 
 
 def test_a_full_disk_ends_the_recording_and_nothing_else(
