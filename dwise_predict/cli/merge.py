@@ -32,7 +32,11 @@ Examples:
 )
 @click.option("--out", required=True, metavar="DIR", help="New profile folder.")
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Of the split, without a run folder."
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Of the split, without a run folder.",
 )
 def merge(recordings: tuple[str, ...], workload: str | None, out: str, seed: int) -> None:
     """Join recordings into one profile folder, and say what was recorded twice or is missing.

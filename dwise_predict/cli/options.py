@@ -25,7 +25,9 @@ _EXPERIMENTS_EXTRA = ("transformers", "sklearn", "xgboost")
 _CAMPAIGN_OPTIONS = [
     click.option("--workload", metavar="FILE.jsonl", help="Own prompts, one JSON object a line."),
     click.option("--out", metavar="DIR", help="Run folder.  [default: runs/<recipe name>]"),
-    click.option("--seed", type=int, help="Seed of workload, training and split."),
+    click.option(
+        "--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of workload, training and split."
+    ),
     click.option(
         "--set",
         "overrides",
