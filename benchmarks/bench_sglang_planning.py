@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -28,15 +29,10 @@ SLOTS, RESIDENTS = 128, 1024
 
 
 class Stopwatch:
-    """Adds up the time spent in wrapped methods, outermost calls only.
+    """Adds up the time spent in wrapped methods, outermost calls only."""
 
-    ``inside``: only what happens while that one runs.
-    """
-
-    def __init__(self, inside: Stopwatch | None = None) -> None:
+    def __init__(self) -> None:
         self.seconds = 0.0
-        self.calls = 0
-        self._inside = inside
         self._depth = 0
 
     def wrap(self, owner: object, name: str) -> None:
@@ -44,10 +40,7 @@ class Stopwatch:
         method = getattr(owner, name)
 
         def timed(*args: object, **kwargs: object) -> object:
-            if self._inside is not None and not self._inside._depth:
-                return method(*args, **kwargs)
             self._depth += 1
-            self.calls += 1
             started = time.thread_time()
             try:
                 return method(*args, **kwargs)
@@ -59,26 +52,20 @@ class Stopwatch:
         setattr(owner, name, timed)
 
 
-def cost_of_timing() -> float:
-    """Seconds that a call inside of a timed one takes beside those it counts itself."""
+class Rehearsal:
+    """In place of SGLang's adder and of what it does to requests, takes all, does nothing."""
 
-    class Caller:
-        def call(self, argument: object) -> None:
-            """Do nothing."""
+    rem_input_tokens = rem_chunk_tokens = 0
 
-        def many(self) -> None:
-            """As the plugin calls SGLang for each slot."""
-            for _ in range(10_000):
-                self.call(None)
+    def __init__(self) -> None:
+        self.can_run_list: list[Any] = []
 
-    caller, outer = Caller(), Stopwatch()
-    outer.wrap(caller, "many")
-    caller.many()
-    bare, outer.seconds = outer.seconds, 0.0
-    inner = Stopwatch(inside=outer)
-    inner.wrap(caller, "call")
-    caller.many()
-    return (outer.seconds - inner.seconds - bare) / 10_000
+    def add_dllm_staging_req(self, req: object) -> None:
+        """A request that was in a round before."""
+
+    def add_one_req(self, req: object, **options: object) -> None:
+        """A request that comes into its first round."""
+        self.can_run_list.append(req)
 
 
 def main() -> None:
@@ -92,7 +79,6 @@ def main() -> None:
     logging.disable(logging.WARNING)
     import torch
     from sglang.srt.managers.schedule_batch import Req
-    from sglang.srt.managers.schedule_policy import PrefillAdder
     from sglang.srt.managers.utils import GenerationBatchResult
 
     from tests.e2e.sglang.inprocess import Engine, Setting
@@ -118,21 +104,27 @@ def main() -> None:
 
     scheduler.tp_worker._forward_batch_generation_dllm = forward
     plugin = Stopwatch()
-    engines = Stopwatch(inside=plugin)
-    timing = cost_of_timing()
     for owner, names in (
         (runtime, ("synchronise", "round_started", "settle_prompts", "round_finished")),
-        (runtime.planner, ("plan", "form")),
+        (runtime.planner, ("plan",)),
     ):
         for name in names:
             plugin.wrap(owner, name)
-    # What forming a round spends in SGLang's own methods is not the plugin's.
-    for owner, name in (
-        (PrefillAdder, "add_dllm_staging_req"),
-        (PrefillAdder, "add_one_req"),
-        (Req, "init_next_round_input"),
-    ):
-        engines.wrap(owner, name)
+    form, prepare = runtime.planner.form, Req.init_next_round_input
+
+    def rehearsed_form(adder: object) -> None:
+        """Time a round that is formed without SGLang's own work in between, then form it."""
+        rehearsal = Rehearsal()
+        Req.init_next_round_input = lambda req, cache: None
+        started = time.thread_time()
+        form(rehearsal)
+        plugin.seconds += time.thread_time() - started
+        Req.init_next_round_input = prepare
+        for req in rehearsal.can_run_list:
+            req._dwise.started = False
+        form(adder)
+
+    runtime.planner.form = rehearsed_form
     times: list[tuple[float, float, int]] = []
     tap = Stopwatch()
     if runtime.tap is not None:
@@ -150,12 +142,11 @@ def main() -> None:
             engine.step()
     while len(times) < arguments.rounds:
         submit(RESIDENTS + 64 - len(runtime.tracked), 2)
-        plugin.seconds = engines.seconds = tap.seconds = 0.0
-        engines.calls = 0
+        plugin.seconds = tap.seconds = 0.0
         started = time.thread_time()
         engine.step()
         total = time.thread_time() - started - tap.seconds
-        own = plugin.seconds - engines.seconds - engines.calls * timing
+        own = plugin.seconds
         times.append((own, total - own, len(scheduler.dllm_manager.waiting_queue)))
     full = [t for t in times if t[2] >= 0.9 * RESIDENTS]
     own = [t[0] * 1e3 for t in full]

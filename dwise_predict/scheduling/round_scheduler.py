@@ -136,7 +136,7 @@ class RoundScheduler:
             prefill_left=event.prompt_blocks,
             estimate=event.estimate,
             first_estimate=event.estimate,
-            tier=event.tier,
+            rank_class=2 * event.tier,
             arrived_round=self.clock.round,
             arrived_prompt_blocks=self.clock.prompt_blocks,
         )
@@ -147,10 +147,13 @@ class RoundScheduler:
 
     def _keys(self, states: Collection[RequestState]) -> list[Key]:
         priorities = self.policy.priorities(states, self.clock)
+        if self.counters.overdue:
+            priorities = [
+                state.deadline if state.overdue else priority
+                for state, priority in zip(states, priorities, strict=True)
+            ]
         return [
-            (2 * state.tier, priority, state.seniority, state)
-            if not state.overdue
-            else (2 * state.tier - 1, state.deadline, state.seniority, state)
+            (state.rank_class, priority, state.seniority, state)
             for state, priority in zip(states, priorities, strict=True)
         ]
 
@@ -174,6 +177,7 @@ class RoundScheduler:
             if state is None or state.overdue or state.deadline != deadline:
                 continue
             state.overdue = True
+            state.rank_class -= 1
             self.counters.overdue += 1
             self.former.changed(state, *self._keys([state]))
 

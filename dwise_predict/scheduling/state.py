@@ -89,7 +89,7 @@ class RequestState:
     ``prefill_left`` counts unprocessed prompt blocks (P of the paper), ``rounds`` the denoising
     rounds so far. ``estimate`` was made when the request had done ``estimated_at`` denoising
     rounds, ``first_estimate`` at its arrival; the last output block was committed when it had done
-    ``committed_at``. ``seniority`` is arrival and request id. ``arrived_round`` and
+    ``committed_at``. ``rank_class`` and ``seniority`` are parts of its key. ``arrived_round`` and
     ``arrived_prompt_blocks`` are the scheduler's counters at arrival.
     """
 
@@ -106,7 +106,7 @@ class RequestState:
     residency: Residency = Residency.WAITING
     committed_at: int = 0
     overdue: bool = False
-    tier: int = 0
+    rank_class: int = 0
     seniority: tuple[float, str] = (0.0, "")
     key: Key | None = None
     arrived_round: int = 0
