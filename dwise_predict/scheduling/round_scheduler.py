@@ -159,7 +159,8 @@ class RoundScheduler:
 
     def _note_zero(self, state: RequestState) -> None:
         """Count a request whose estimate, which ends now, was outlived; once."""
-        outlived = 0 < state.estimate < state.rounds - state.estimated_at
+        # Its last round began when the estimate had fallen to zero already.
+        outlived = 0 < state.estimate <= state.rounds - 1 - state.estimated_at
         if outlived and not state.reached_zero:
             state.reached_zero = True
             self.counters.reached_zero += 1

@@ -32,6 +32,8 @@ def test_hrrn_orders_anew_as_prompt_blocks_are_processed() -> None:
     [
         (Job("a", 1, 6, estimate=2.0), 1),  # once, however long it goes on
         (Job("a", 1, 6, estimate=6.0), 0),
+        (Job("a", 1, 6, estimate=5.5), 0),  # not zero yet when the last round began
+        (Job("a", 1, 6, estimate=5.0), 1),
         (Job("a", 1, 6, estimate=2.0, refined=5.0), 0),
         (Job("a", 1, 6, estimate=9.0, refined=3.5), 1),
         (Job("a", 1, 6, estimate=0.0), 0),  # nothing was estimated
