@@ -7,6 +7,7 @@ that was not finished, and ends with the same bytes as an undisturbed run.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 from dwise_predict.bundle import Metrics, PredictorBundle
 from dwise_predict.bundle.store import can_hold_bundle
 from dwise_predict.engines.sglang_engine.fleet import HERE, Fleet
-from dwise_predict.errors import RunError, WorkloadError
+from dwise_predict.errors import DwiseError, RunError, WorkloadError
 from dwise_predict.evaluation.changes import Refresh, read_refresh
 from dwise_predict.evaluation.outcomes import Outcomes, outcomes
 from dwise_predict.evaluation.report import write_report
@@ -119,9 +120,22 @@ def run_training_from_profile(
     with locked(folder.path, busy):
         _copy(source, folder)
         seed = run.seed if seed is None else seed
-        _train(folder, settings, seed, progress, command, profile_repo, origin)
+        try:
+            _train(folder, settings, seed, progress, command, profile_repo, origin)
+        except DwiseError:
+            if not folder.bundle.exists():
+                _empty(folder.path)  # nothing but the copy: a refusal must not take the place
+            raise
         _report(folder, progress)
         return _result(folder)
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _copy(source: Path, folder: RunFolder) -> None:

@@ -83,7 +83,8 @@ def profile_workload(
         return profile_with_sglang(requests, recipe, out_dir, progress, batching, fleet)
     if fleet != HERE:
         raise EngineError(
-            "running servers are SGLang's: leave --server out, or --set engine.name=sglang"
+            "--server, --recording and --in-flight are about running servers, which are SGLang's: "
+            "leave them out, or --set engine.name=sglang"
         )
     return _profile_with_torch(requests, recipe, out_dir, progress, batching)
 

@@ -28,6 +28,7 @@ from dwise_predict.profile import Profile, read_profile
 from dwise_predict.progress import SILENT, Advance, Progress
 from dwise_predict.recipe import load_recipe
 from dwise_predict.run_folder import RunFolder
+from dwise_predict.validation import unknown_name
 from dwise_predict.workload.jsonl import read_jsonl
 from dwise_predict.workload.schema import Request
 
@@ -87,9 +88,14 @@ def train_baselines(
         The baselines, as :meth:`Baselines.load` would load them from ``out``.
 
     Raises:
-        BaselineError: encoder, prompts or rounds are missing, or ``out`` holds baselines of another
-            training.
+        BaselineError: a method does not exist, encoder, prompts or rounds are missing, or ``out``
+            holds baselines of another training.
     """
+    for method in methods:
+        if method not in METHODS:
+            raise BaselineError(unknown_name("baseline", method, METHODS))
+        if (out / method).is_file():
+            raise BaselineError(f"{out / method} is a file; a baseline is a folder: choose another")
     examples = training_lengths(profile, requests)
     seed = profile.run.seed if seed is None else seed
     origin = Origin(

@@ -37,7 +37,12 @@ Examples:
     help="A profile that the bundle was trained on: its training prompts are left out. The one "
     "beside the bundle is found without. Repeatable.",
 )
-@click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Also write JSON.")
+@click.option(
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Also write JSON.",
+)
 @hub_options
 @click.pass_context
 def evaluate(
@@ -59,12 +64,16 @@ def evaluate(
     from dwise_predict.files import write_text
     from dwise_predict.profile import read_profile
 
+    if output is not None and not output.absolute().parent.is_dir():
+        raise click.BadParameter(
+            f"the folder {output.parent} does not exist", param_hint="--output"
+        )
     access = hub_access(cache_dir, offline)
     loaded = open_bundle(bundle, access)
     place = find_profile(profile, access)
     given = [read_profile(find_profile(name, access).folder) for name in trained_on]
     found = evaluate_bundle(loaded, read_profile(place.folder), str(place), given)
+    print_evaluation(found)
     if output is not None:
         write_text(output, found.model_dump_json(indent=1) + "\n")
-    print_evaluation(found)
     ctx.exit(1 if found.drift.verdict.advice in ("recalibrate", "refresh") else 0)

@@ -14,6 +14,7 @@ from dwise_predict.evaluate import BundleEvaluation
 from dwise_predict.evaluation.drift import Drift, Figure
 from dwise_predict.evaluation.facts import UNDEFINED
 
+_WIDTH = 140
 _ADVICE = {
     "keep": "keep the bundle",
     "recalibrate": "recalibrate: dwise train --profile … --init-from … --calibration-only",
@@ -25,6 +26,8 @@ _ADVICE = {
 def print_evaluation(found: BundleEvaluation) -> None:
     """Print what was evaluated, quality then and now, the watched figures and the verdict."""
     console = Console(highlight=False, markup=False)
+    if not console.is_terminal:  # a file or a pipe has no width to cut tables to
+        console.width = _WIDTH
     drift = found.drift
     for line in (
         f"bundle    {found.bundle}",

@@ -66,9 +66,25 @@ def _addresses(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
     for value in values:
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
+        if not _is_address(value):
             raise click.BadParameter(
                 f"{value!r} is no address of a server: expected http://HOST:PORT"
             )
     return tuple(value.rstrip("/") for value in values)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        port = parts.port  # refuses what is no port
+    except ValueError:
+        return False
+    more = parts.path.strip("/") or parts.query or parts.fragment
+    plain = text.isprintable() and " " not in text
+    return (
+        parts.scheme in ("http", "https")
+        and bool(parts.hostname)
+        and port != 0
+        and not more
+        and plain
+    )

@@ -6,6 +6,7 @@ import shlex
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from dwise_predict.cli.fleet import fleet_options, take_fleet
 from dwise_predict.cli.launch_files import launch_files
@@ -41,6 +42,18 @@ def profile(
 ) -> None:
     """Serve a workload and label its rounds: the first stages of train alone."""
     if ctx.invoked_subcommand is not None:
+        given = [
+            parameter.opts[0]
+            for parameter in ctx.command.params
+            if parameter.name is not None
+            and ctx.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+        ]
+        if given:
+            raise click.UsageError(
+                f"{', '.join(given)} would do nothing for {ctx.invoked_subcommand}: give its own "
+                "flags after it",
+                ctx,
+            )
         return
     if flags["model"] is None:
         raise click.UsageError("Missing option '--model'.", ctx)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dwise_predict.cli.options import HELP_FLAGS
-from dwise_predict.errors import EngineError
+from dwise_predict.errors import EngineError, ProfileError
 
 if TYPE_CHECKING:
     from dwise_predict.profile import Batching
@@ -27,7 +27,7 @@ Everything after -- goes to sglang.launch_server.
 
 @click.command(
     "serve",
-    context_settings={**HELP_FLAGS, "ignore_unknown_options": True},
+    context_settings=HELP_FLAGS,
     short_help="Start a server of the recipe that records.",
     epilog=_EXAMPLES,
 )
@@ -67,9 +67,13 @@ def profile_serve(
     from dwise_predict.recipe import SglangSettings, load_recipe
 
     recipe = load_recipe(model, overrides)
+    folder = Path(recording)
+    if folder.exists() and not _may_record(folder):
+        raise ProfileError(
+            f"--recording {folder} is no recording, and not empty: choose another folder"
+        )
     if find_spec("sglang") is None:
         raise EngineError("SGLang is not installed here: pip install 'dwise-predict[sglang]'")
-    folder = Path(recording)
     config = arguments.write_algorithm_config(recipe.decoding, folder)
     settings = recipe.engine.sglang or SglangSettings()
     address = {"host": host, "port": port or settings.port}
@@ -79,3 +83,14 @@ def profile_serve(
     variables = arguments.plugin_variables(folder, recipe.engine.slots, batching)
     program = [sys.executable, "-m", "sglang.launch_server"]
     os.execve(sys.executable, [*program, *flags, *server_arguments], own | variables)
+
+
+def _may_record(folder: Path) -> bool:
+    """Whether it is empty, a recording, or what a start that failed left of one."""
+    from dwise_predict.engines.sglang_engine.arguments import ALGORITHM_FILE
+    from dwise_predict.recording import HEADER
+
+    if not folder.is_dir():
+        return False
+    names = {path.name for path in folder.iterdir()}
+    return HEADER in names or names <= {ALGORITHM_FILE}

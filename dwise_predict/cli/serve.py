@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from dwise_predict.errors import EngineError
 
 
 @click.command(
-    context_settings={**HELP_FLAGS, "ignore_unknown_options": True},
+    context_settings=HELP_FLAGS,
     short_help="Serve a model in SGLang by remaining work.",
     epilog="Everything after -- goes to sglang.launch_server.",
 )
@@ -48,6 +49,8 @@ def serve(
     server_arguments: tuple[str, ...],
 ) -> None:
     """Start sglang.launch_server with the DWISE plugin and this bundle."""
+    if sample is not None and math.isnan(sample):
+        raise click.BadParameter("nan is no share", param_hint="--sample")
     if record is None and (sample is not None or keep_prompts):
         raise click.UsageError("--sample and --keep-prompts say what to --record: name a folder")
     if find_spec("sglang") is None:
@@ -62,5 +65,9 @@ def serve(
         "DWISE_SAMPLE": sample,
         "DWISE_KEEP_PROMPTS": int(keep_prompts) or None,
     }
-    os.environ |= {name: str(value) for name, value in asked.items() if value is not None}
+    variables = {name: str(value) for name, value in asked.items() if value is not None}
+    for name in sorted(os.environ):
+        if name.startswith("DWISE_") and name not in variables:
+            click.echo(f"from this shell: {name}={os.environ[name]}", err=True)
+    os.environ |= variables
     os.execv(sys.executable, [sys.executable, "-m", "sglang.launch_server", *server_arguments])

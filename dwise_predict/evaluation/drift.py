@@ -273,7 +273,7 @@ def _mix_distance(category: NDArray[np.str_], own: Metrics) -> float | None:
     old, new = sum(before.values()), sum(after.values())
     return 0.5 * sum(
         abs(before.get(name, 0) / old - after.get(name, 0) / new)
-        for name in before.keys() | after.keys()
+        for name in sorted(before.keys() | after.keys())  # sums of floats depend on the order
     )
 
 

@@ -77,11 +77,19 @@ class Settings:
 
         Raises EngineError, naming the variable, when one is unknown, out of range or missing.
         """
-        for name in environment:
+        for name, value in environment.items():
             if name.startswith("DWISE_") and name not in VARIABLES:
                 raise EngineError(unknown_name("variable", name, VARIABLES))
+            if name in VARIABLES and not value:
+                raise EngineError(f"{name} is empty: give it a value, or unset it")
         bundle = environment.get("DWISE_BUNDLE")
         profile = environment.get("DWISE_PROFILE")
+        if bundle is not None and profile is not None and "DWISE_MODE" not in environment:
+            raise EngineError(
+                "DWISE_BUNDLE and DWISE_PROFILE are set and DWISE_MODE is not: say whether to "
+                "schedule by the bundle and record beside it (schedule), or to record stock FCFS "
+                "(profile)"
+            )
         default = "schedule" if profile is None else "profile"
         settings = cls(
             mode=_choice(environment, "DWISE_MODE", (*get_args(Mode), "off"), default),

@@ -132,6 +132,16 @@ def test_trail_without_recorded_rounds_is_refused(
         train_baselines(study.profile, study.requests, tmp_path, settings, methods=["trail"])
 
 
+def test_methods_that_do_not_exist_and_files_in_the_way_are_named(
+    study: Study, settings: BaselineSettings, tmp_path: Path
+) -> None:
+    with pytest.raises(BaselineError, match=r"'ssj'.*did you mean 'ssjf'"):
+        train_baselines(study.profile, study.requests, tmp_path, settings, methods=["ssj"])  # type: ignore[list-item]
+    (tmp_path / "ltr").write_text("")
+    with pytest.raises(BaselineError, match="ltr is a file"):
+        train_baselines(study.profile, study.requests, tmp_path, settings, methods=["ltr"])
+
+
 def test_prompts_must_be_those_profiled(study: Study) -> None:
     with pytest.raises(BaselineError, match="lacks the profiled request 'train-0'"):
         training_lengths(study.profile, study.requests[1:])

@@ -120,14 +120,35 @@ def test_nothing_left_and_other_models_are_refused(base: Path, tmp_path: Path) -
         evaluated(base / "bundle", only)
 
 
+@pytest.mark.parametrize(
+    ("output", "told"), [(".", "is a directory"), ("absent/drift.json", "does not exist")]
+)
+def test_where_the_verdict_cannot_go_is_said_before_any_work(
+    tmp_path: Path, output: str, told: str
+) -> None:
+    flags = ("--bundle", "absent", "--profile", "absent")
+    refused = dwise("evaluate", *flags, "--output", output, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--output" in refused.stderr and told in refused.stderr
+
+
 def test_the_command_says_what_to_do_by_its_status_too(
     base: Path, same: Path, drifted: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "drift.json"
     flags = ("evaluate", "--bundle", base / "bundle", "--profile")
-    fine = dwise(*flags, same, "--output", output, cwd=tmp_path)
+    both = []
+    for hashes in ("0", "4"):  # two orders of the same set of categories
+        fine = dwise(
+            *(*flags, same, "--output", output),
+            cwd=tmp_path,
+            variables={"PYTHONHASHSEED": hashes},
+        )
+        both.append(output.read_bytes())
+    assert both[0] == both[1]
     assert fine.returncode == 0, fine.stderr
     assert "watched figures" in fine.stdout and "verdict" in fine.stdout
+    assert "…" not in fine.stdout  # tables are not cut where there is no terminal
     written = BundleEvaluation.model_validate_json(output.read_bytes())
     assert written.drift == evaluated(base / "bundle", same).drift
     assert f"{written.drift.refined.spearman:.3f}" in fine.stdout

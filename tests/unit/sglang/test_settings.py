@@ -58,6 +58,9 @@ def test_a_sample_is_a_share_of_the_requests_and_always_the_same(share):
         ({"DWISE_PROFILE": "x", "DWISE_SAMPLE": "0"}, "DWISE_SAMPLE is '0'"),
         ({"DWISE_PROFILE": "x", "DWISE_SAMPLE": "nan"}, "DWISE_SAMPLE is 'nan'"),
         ({"DWISE_POLICY": "dwise-residual"}, "DWISE_BUNDLE"),
+        ({"DWISE_BUNDLE": ""}, "DWISE_BUNDLE is empty"),
+        ({"DWISE_MODE": "profile", "DWISE_PROFILE": ""}, "DWISE_PROFILE is empty"),
+        ({"DWISE_BUNDLE": "x", "DWISE_PROFILE": "y"}, "DWISE_MODE is not"),
     ],
 )
 def test_mistakes_are_named(variables, told):
