@@ -133,10 +133,10 @@ class RecordingServer:
         raise AssertionError(f"the server did not come up: {self.log.read_text()[-3000:]}")
 
     def recorded(self):
-        """Ids of recorded requests."""
+        """Ids of recorded requests, without those that SGLang sends to itself."""
         if not (self.recording / "recording.json").exists():
             return []
-        return list(recorded_requests(self.recording))
+        return [i for i in recorded_requests(self.recording) if not i.startswith("HEALTH_CHECK")]
 
     @contextlib.contextmanager
     def stopped(self):
