@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from dwise_predict.sglang.settings import asked
+from dwise_predict.plugin.settings import asked
 
 
 def register() -> None:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any
 
+from dwise_predict.engines.protocol import FinishReason
+
 TESTED = ("0.5.20", "0.5.23")
 
 _SCHEDULER = "sglang.srt.managers.scheduler.Scheduler."
@@ -151,6 +153,13 @@ def refuse(scheduler: Any, req: Any, reason: str) -> None:
     scheduler.waiting_queue.pop()
     prepare_abort(req, reason, status_code=HTTPStatus.BAD_REQUEST)
     scheduler.output_streamer.stream_output([req], req.return_logprob)
+
+
+def outcome(req: Any) -> tuple[int, FinishReason]:
+    """Output tokens of a request that ended, and why it did."""
+    kind = None if req.finished_reason is None else req.finished_reason.to_json()["type"]
+    reasons: dict[str | None, FinishReason] = {"stop": "eos", "length": "budget"}
+    return len(req.output_ids_through_stop), reasons.get(kind, "abort")
 
 
 def gather(value: str, group: Any) -> list[str]:

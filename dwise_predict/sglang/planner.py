@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dwise_predict.errors import EngineError
+from dwise_predict.plugin.activation import Activation
+from dwise_predict.plugin.metrics import Counts
+from dwise_predict.plugin.requests import Tracked
 from dwise_predict.scheduling import (
     Arrived,
     Estimated,
@@ -20,9 +23,6 @@ from dwise_predict.scheduling import (
     make_policy,
 )
 from dwise_predict.sglang import compat
-from dwise_predict.sglang.activation import Activation
-from dwise_predict.sglang.metrics import Counts
-from dwise_predict.sglang.requests import Tracked
 
 _log = logging.getLogger(__name__)
 

@@ -10,12 +10,13 @@ from typing import Any
 
 from dwise_predict.engines.hidden_tap import HiddenTap
 from dwise_predict.errors import DwiseError
+from dwise_predict.plugin.activation import Activation
+from dwise_predict.plugin.metrics import Counts, Exporter
+from dwise_predict.plugin.recorder import Recorder
+from dwise_predict.plugin.requests import Tracked
 from dwise_predict.sglang import compat
-from dwise_predict.sglang.activation import Activation
-from dwise_predict.sglang.metrics import Counts, Exporter
 from dwise_predict.sglang.planner import Planner
-from dwise_predict.sglang.recorder import Recorder
-from dwise_predict.sglang.requests import Tracked, track
+from dwise_predict.sglang.requests import track
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ class Runtime:
                 return
             self.planner.arrived(req.rid, tracked)
         if self.recorder is not None:
-            self.recorder.arrived(tracked)
+            self.recorder.arrived(tracked, req.origin_input_ids)
         self._masks |= tracked.has_mask
         req._dwise = self.tracked[req.rid] = tracked
 
@@ -173,7 +174,7 @@ class Runtime:
         for tracked in denoising:
             tracked.rounds += 1
         committed, ended = [], []
-        for i in [i for i, accepted in enumerate(tokens) if accepted]:
+        for i in [i for i, taken in enumerate(tokens) if taken]:
             tracked = rows[i]
             if not tracked.prefill:
                 committed.append(tracked)
@@ -238,7 +239,8 @@ class Runtime:
                 self.counts.ratios(tracked)
         if self.recorder is not None:
             end_s = self._now() if finished_s is None else finished_s
-            self._record(lambda it: it.request(tracked, end_s))
+            output_tokens, reason = compat.outcome(tracked.req)
+            self._record(lambda it: it.request(tracked, end_s, output_tokens, reason))
 
     def _record(self, write: Callable[[Recorder], None]) -> None:
         """Record beside scheduling: what cannot be written must not end that."""

@@ -42,3 +42,10 @@ def test_the_hub_client_knows_nothing_of_bundles_and_profiles() -> None:
     for path in (PACKAGE / "hub").glob("*.py"):
         own = {m.split(".")[1] for m in imported(path) if m.startswith("dwise_predict.")}
         assert own <= {"errors", "hub"}, path
+
+
+def test_the_engine_independent_part_of_the_plugin_knows_no_engine() -> None:
+    for path in (PACKAGE / "plugin").glob("*.py"):
+        for module in imported(path):
+            assert module.split(".")[0] not in ENGINES, (path, module)
+            assert not module.startswith(("dwise_predict.sglang", "dwise_predict.cli")), path

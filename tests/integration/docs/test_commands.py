@@ -11,7 +11,7 @@ import click
 import pytest
 
 from dwise_predict.cli.main import cli
-from dwise_predict.sglang.settings import VARIABLES
+from dwise_predict.plugin.settings import VARIABLES
 from tests.docs_pages import PAGES, ROOT, blocks, commands, prose
 
 _INLINE = re.compile(r"`([^`\n]+)`")

@@ -14,8 +14,8 @@ from dwise_predict.engines.sglang_engine.arguments import (
     server_arguments,
 )
 from dwise_predict.errors import RecipeError
+from dwise_predict.plugin.settings import Settings
 from dwise_predict.recipe import load_recipe, recipe_names
-from dwise_predict.sglang.settings import Settings
 
 CONFIG = Path("/tmp/algorithm.yaml")
 

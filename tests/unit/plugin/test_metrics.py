@@ -2,9 +2,9 @@
 
 import pytest
 
-from dwise_predict.sglang.activation import Activation
-from dwise_predict.sglang.metrics import Counts, Exporter
-from dwise_predict.sglang.settings import Settings
+from dwise_predict.plugin.activation import Activation
+from dwise_predict.plugin.metrics import Counts, Exporter
+from dwise_predict.plugin.settings import Settings
 
 prometheus = pytest.importorskip("prometheus_client", reason="comes with SGLang")
 

@@ -1,20 +1,20 @@
-"""What a scheduler process records (see :mod:`dwise_predict.recording`)."""
+"""What a server's scheduler process records (see :mod:`dwise_predict.recording`)."""
 
 from __future__ import annotations
 
 import base64
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from dwise_predict.engines.protocol import FinishReason
 from dwise_predict.fingerprint import Fingerprint
+from dwise_predict.plugin.metrics import Counts
+from dwise_predict.plugin.requests import Tracked
+from dwise_predict.plugin.settings import Settings
 from dwise_predict.recording import Recording
 from dwise_predict.recording_writer import RecordingWriter, in_sample, prompt_record
-from dwise_predict.sglang.metrics import Counts
-from dwise_predict.sglang.requests import Tracked
-from dwise_predict.sglang.settings import Settings
 from dwise_predict.work import first_block_masked
 
 
@@ -37,10 +37,10 @@ class Recorder:
         self._whole_canvas = whole_canvas
         self._index = 0
 
-    def arrived(self, tracked: Tracked) -> None:
-        """Choose whether to record a request, and note its tokens before SGLang changes them."""
+    def arrived(self, tracked: Tracked, prompt_ids: Sequence[int]) -> None:
+        """Choose whether to record a request, and note its tokens before the engine changes any."""
         if in_sample(tracked.request_id, self._settings.sample):
-            tracked.prompt_ids = np.array(tracked.req.origin_input_ids, np.uint32)
+            tracked.prompt_ids = np.array(prompt_ids, np.uint32)
 
     def round(
         self,
@@ -66,16 +66,20 @@ class Recorder:
         )
         self._index += 1
 
-    def request(self, tracked: Tracked, finished_s: float) -> None:
+    def request(
+        self, tracked: Tracked, finished_s: float, output_tokens: int, finish_reason: FinishReason
+    ) -> None:
         """Keep a request that ended, if it is in the sample, and the rounds until now.
 
         One that never reached a denoising round has no label.
         """
         if tracked.hidden is not None:
-            self.writer.append(self._labels(tracked, finished_s))
+            self.writer.append(self._labels(tracked, finished_s, output_tokens, finish_reason))
         self.writer.flush()
 
-    def _labels(self, tracked: Tracked, finished_s: float) -> dict[str, object]:
+    def _labels(
+        self, tracked: Tracked, finished_s: float, output_tokens: int, finish_reason: FinishReason
+    ) -> dict[str, object]:
         assert tracked.hidden is not None and tracked.prompt_ids is not None
         per_block = list(tracked.rounds_per_block)
         if rounds := tracked.rounds - tracked.rounds_before:
@@ -89,14 +93,14 @@ class Recorder:
             **prompt_record(tracked.prompt_ids, settings.records_tokens, settings.keep_prompts),
             "prompt_blocks": tracked.prompt_blocks,
             "budget_tokens": tracked.budget_tokens,
-            "output_tokens": len(tracked.req.output_ids_through_stop),
+            "output_tokens": output_tokens,
             "output_blocks": len(per_block),
             "rounds": sum(per_block),
             "rounds_per_block": per_block,
             "first_block_masked": first_block_masked(
                 0 if self._whole_canvas else tracked.prompt_tokens, self._block_size
             ),
-            "finish_reason": _finish_reason(tracked.req),
+            "finish_reason": finish_reason,
             "admission_estimate": _number(tracked.estimate),
             "refined_estimate": _number(tracked.refined),
             "arrival_s": tracked.arrival_s,
@@ -111,8 +115,3 @@ class Recorder:
 
 def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _finish_reason(req: Any) -> str:
-    kind = None if req.finished_reason is None else req.finished_reason.to_json()["type"]
-    return {"stop": "eos", "length": "budget"}.get(str(kind), "abort")

@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from dwise_predict.plugin.activation import Activation
+from dwise_predict.plugin.requests import Tracked
 from dwise_predict.scheduling import Counters
-from dwise_predict.sglang.activation import Activation
-from dwise_predict.sglang.requests import Tracked
 
 _EVERY_S = 0.25
 _SECONDS = (0.00005, 0.0001, 0.0002, 0.0003, 0.0005, 0.001, 0.002, 0.005)

@@ -3,8 +3,8 @@
 import pytest
 
 from dwise_predict.errors import EngineError
+from dwise_predict.plugin.settings import Settings, asked
 from dwise_predict.recording_writer import in_sample
-from dwise_predict.sglang.settings import Settings, asked
 
 
 def test_nothing_is_asked_for_without_variables():
