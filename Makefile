@@ -125,7 +125,7 @@ serve-tiny: $(SGLANG_VENV)/.ready
 sglang-wheels: .sglang-wheels/.ready
 
 test-sglang: $(SGLANG_VENV)/.ready .sglang-wheels/.ready
-	$(SGLANG_VENV)/bin/python -m pytest tests/unit/sglang tests/e2e/sglang
+	$(SGLANG_VENV)/bin/python -m pytest tests/unit/plugin tests/unit/sglang tests/e2e/sglang
 
 # Same tokens with the plugin on and off: models x algorithms x block sizes x prefix cache.
 tokens-sglang: $(SGLANG_VENV)/.ready

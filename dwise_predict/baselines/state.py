@@ -66,7 +66,7 @@ def check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -
     if wrong:
         raise BaselineError(
             f"the weights do not fit the settings: {', '.join(wrong[:3])} "
-            "missing, unknown or of another shape; train the baseline again"
+            "missing, unknown or of another shape; delete the folder and train it again"
         )
 
 

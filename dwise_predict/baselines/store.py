@@ -105,7 +105,7 @@ def read_config(folder: Path) -> Config:
     except ValidationError as error:
         raise BaselineError(
             f"{path} is damaged or of another version ({describe(error, Config, 'key')}); "
-            "train the baseline again"
+            "delete the folder and train it again"
         ) from error
 
 
@@ -121,24 +121,34 @@ def read_baseline(folder: Path) -> Baseline:
     try:
         return _baseline(config, state)
     except KeyError as error:
-        raise BaselineError(f"{folder / CONFIG} lacks the number {error}; train again") from error
+        raise BaselineError(
+            f"{folder / CONFIG} lacks the number {error}; delete the folder and train it again"
+        ) from error
 
 
 def _read_weights(path: Path, sha256: str) -> dict[str, Tensor]:
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise BaselineError(f"{path} is larger than any baseline's weights; train again")
+            raise BaselineError(
+                f"{path} is larger than any baseline's weights; delete the folder and train it again"
+            )
         content = path.read_bytes()
     except OSError as error:
-        raise BaselineError(f"cannot read {path}: {error.strerror}; train again") from error
+        raise BaselineError(
+            f"cannot read {path}: {error.strerror}; delete the folder and train it again"
+        ) from error
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise BaselineError(f"{path} is corrupted (its SHA-256 changed); train the baseline again")
+        raise BaselineError(
+            f"{path} is corrupted (its SHA-256 changed); delete the folder and train it again"
+        )
     try:
         tensors = load(content)
     except SafetensorError as error:
         raise BaselineError(f"{path} is no safetensors file: {error}") from error
     if any(t.dtype != torch.float32 or not torch.isfinite(t).all() for t in tensors.values()):
-        raise BaselineError(f"{path} holds numbers that are not finite float32; train again")
+        raise BaselineError(
+            f"{path} holds numbers that are not finite float32; delete the folder and train it again"
+        )
     return tensors
 
 
@@ -185,7 +195,9 @@ def _baseline(config: Config, state: State) -> Baseline:
         return S3(_classifier(settings, state))
     if config.method == "trail" and isinstance(settings, TrailSettings):
         return _trail(settings, config.origin.fingerprint.hidden_size, state)
-    raise BaselineError(f"the settings are not those of {config.method}; train the baseline again")
+    raise BaselineError(
+        f"the settings are not those of {config.method}; delete the folder and train it again"
+    )
 
 
 def _classifier(settings: BucketSettings, state: State) -> BucketClassifier:

@@ -126,6 +126,7 @@ def _run(command: click.Command, name: str, arguments: Sequence[str]) -> int:
             # A terminal that cannot show a dash must not end a run that has finished.
             stream.reconfigure(errors="replace")
     try:
+        _no_empty_words(arguments)
         status = command.main(list(arguments), prog_name=name, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
@@ -150,6 +151,20 @@ def _run(command: click.Command, name: str, arguments: Sequence[str]) -> int:
         )
         return _refuse(f"cannot write{place}: {error.strerror}; {advice}")
     return status if isinstance(status, int) else 0
+
+
+def _no_empty_words(arguments: Sequence[str]) -> None:
+    """Refuse what a shell makes of a variable that is not set: ``--out ""`` would be this folder.
+
+    Raises click.UsageError, naming the flag.
+    """
+    for before, word in zip(("", *arguments), arguments, strict=False):
+        if word == "--":
+            return
+        flag = before if not word else word.removesuffix("=")
+        if not word or (word.startswith("--") and word.count("=") == 1 and word.endswith("=")):
+            name = flag if flag.startswith("-") else "an argument"
+            raise click.UsageError(f"{name} is empty: give it a value, or leave it out")
 
 
 def _can_resume(command: click.Command, arguments: Sequence[str]) -> bool:

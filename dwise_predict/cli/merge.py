@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from dwise_predict.cli.options import HELP_FLAGS
+from dwise_predict.cli.options import HELP_FLAGS, SEED
 from dwise_predict.errors import ProfileError
 
 _EXAMPLES = """\b
@@ -33,7 +33,7 @@ Examples:
 @click.option("--out", required=True, metavar="DIR", help="New profile folder.")
 @click.option(
     "--seed",
-    type=click.IntRange(0, 2**32 - 1),
+    type=SEED,
     default=0,
     show_default=True,
     help="Of the split, without a run folder.",

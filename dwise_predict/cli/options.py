@@ -19,15 +19,16 @@ _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 """Context settings of every command."""
 
+SEED = click.IntRange(0, 2**32 - 1)
+"""What every random generator takes as a seed."""
+
 _TRAIN_EXTRA = ("tokenizers", "jinja2", "matplotlib")
 _EXPERIMENTS_EXTRA = ("transformers", "sklearn", "xgboost")
 
 _CAMPAIGN_OPTIONS = [
     click.option("--workload", metavar="FILE.jsonl", help="Own prompts, one JSON object a line."),
     click.option("--out", metavar="DIR", help="Run folder.  [default: runs/<recipe name>]"),
-    click.option(
-        "--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of workload, training and split."
-    ),
+    click.option("--seed", type=SEED, help="Seed of workload, training and split."),
     click.option(
         "--set",
         "overrides",

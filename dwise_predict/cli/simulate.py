@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dwise_predict.cli.options import HELP_FLAGS
+from dwise_predict.cli.options import HELP_FLAGS, SEED
 from dwise_predict.simulation.limits import MAX_KV_TOKENS, MAX_REQUESTS, MAX_SLOTS
 
 _EXAMPLES = """\b
@@ -149,7 +149,7 @@ class _InOrder(click.Command):
 )
 @click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=SEED,
     default=0,
     show_default=True,
     help="Of arrivals, made-up requests, draws and noise.",

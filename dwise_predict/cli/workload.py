@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dwise_predict.cli.options import HELP_FLAGS
+from dwise_predict.cli.options import HELP_FLAGS, SEED
 
 _EXAMPLES = """\b
 Examples:
@@ -40,7 +40,7 @@ def workload() -> None:
     metavar="KEY=VALUE",
     help="Override a recipe key, e.g. model.repo=DIR. Repeatable.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="[default: the recipe's]")
+@click.option("--seed", type=SEED, help="[default: the recipe's]")
 @click.option("--train", type=click.IntRange(0), help="Training requests.  [default: 2048]")
 @click.option("--eval", "held_out", type=click.IntRange(0), help="Evaluation requests. [4096]")
 @click.option("--skip-missing", is_flag=True, help="Go on without what cannot be had.")

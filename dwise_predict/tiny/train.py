@@ -267,6 +267,10 @@ def load_or_train_tokenizer(
     return Tokenizer.from_file(str(path))
 
 
+_COUNT = click.IntRange(min=1)
+_RATE = click.FloatRange(min=0, min_open=True)
+
+
 @click.command(help=__doc__)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Working folder.")
 @click.option("--data", type=click.Path(path_type=Path, exists=True), help="Public data sets.")
@@ -275,14 +279,32 @@ def load_or_train_tokenizer(
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Checkpoint folder whose weights and tokenizer to start from, e.g. the shipped one.",
 )
-@click.option("--examples", default=300_000, show_default=True, help="Size of the corpus.")
-@click.option("--steps", default=5300, show_default=True, help="Steps of the whole run.")
-@click.option("--decay-steps", default=900, show_default=True, help="Last steps that decay.")
-@click.option("--batch-positions", default=8192, show_default=True, help="Positions a step.")
-@click.option("--matrix-lr", default=0.02, show_default=True, help="Muon, hidden matrices.")
-@click.option("--vector-lr", default=3e-3, show_default=True, help="AdamW, everything else.")
-@click.option("--seed", default=0, show_default=True)
-@click.option("--save-every", default=100, show_default=True, help="Steps between checkpoints.")
+@click.option(
+    "--examples", type=_COUNT, default=300_000, show_default=True, help="Size of the corpus."
+)
+@click.option(
+    "--steps", type=_COUNT, default=5300, show_default=True, help="Steps of the whole run."
+)
+@click.option(
+    "--decay-steps",
+    type=click.IntRange(0),
+    default=900,
+    show_default=True,
+    help="Last steps that decay.",
+)
+@click.option(
+    "--batch-positions", type=_COUNT, default=8192, show_default=True, help="Positions a step."
+)
+@click.option(
+    "--matrix-lr", type=_RATE, default=0.02, show_default=True, help="Muon, hidden matrices."
+)
+@click.option(
+    "--vector-lr", type=_RATE, default=3e-3, show_default=True, help="AdamW, everything else."
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
+@click.option(
+    "--save-every", type=_COUNT, default=100, show_default=True, help="Steps between checkpoints."
+)
 @click.option(
     "--compile/--no-compile",
     "compiled",

@@ -10,6 +10,7 @@ import pytest
 
 from dwise_predict.bundle import PredictorBundle
 from dwise_predict.engines.sglang_engine.arguments import algorithm_config
+from dwise_predict.evaluation.stability import Stability
 from dwise_predict.profile import read_profile
 from dwise_predict.recipe import load_recipe
 from dwise_predict.workload.jsonl import read_jsonl
@@ -28,7 +29,7 @@ def trained(request, tmp_path_factory):
     """A campaign that ``dwise train`` took from prompts to a bundle."""
     campaign = Campaign(request.param, tmp_path_factory.mktemp(request.param))
     campaign.write(ARCHITECTURES[request.param], certainty=12.0)
-    more = ["--compare-batching"] if request.param == "sdar-8b" else []
+    more = ["--repeats", "2", "--compare-batching"] if request.param == "sdar-8b" else []
     said = campaign.dwise("train", *campaign.flags, "--out", "run", *more)
     return campaign, said
 
@@ -60,6 +61,19 @@ def test_train_goes_from_prompts_to_a_bundle(trained):
         assert mixed.run.batching == "mixed" and mixed.run.fingerprint == fingerprint
         assert mixed.requests["request_id"].equals(profile.requests["request_id"])
         assert mixed.rounds.num_rows < profile.rounds.num_rows
+        again = read_profile(run / "repeats" / "2")
+        assert again.run.batching == "stock" and again.run.fingerprint == fingerprint
+        served = again.requests["request_id"].to_pylist()
+        assert served != [r.request_id for r in requests] and len(served) == len(requests)
+        stability = Stability.model_validate_json((run / "stability.json").read_bytes())
+        assert [(c.a, c.b) for c in stability.comparisons] == [
+            ("profile", "repeats/2"),
+            ("profile", "mixed"),
+        ]
+        for comparison in stability.comparisons:
+            assert comparison.overall.requests == len(requests)
+            assert comparison.overall.identical > 0.8 and comparison.overall.spearman > 0.9
+        assert "repeats" in said and "stock against mixed" in said
     bundle = PredictorBundle.load(run / "bundle")
     assert bundle.config.fingerprint == fingerprint
     assert (run / "report.html").is_file()

@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from dwise_predict.recording_writer import in_sample
 from dwise_predict.scheduling import fcfs_scheduler
 from tests.e2e.sglang.driving import DWISE
 from tests.e2e.sglang.inprocess import Setting
+from tests.e2e.sglang.server import Server
 from tests.e2e.sglang.workloads import TINY, tiny_requests, torch_engine
 
 
@@ -106,38 +108,51 @@ def test_live_traffic_and_campaigns_are_not_mixed(serve, engine, tmp_path, monke
         engine(Setting(TINY))
 
 
-def test_what_a_server_recorded_is_evaluated_and_refreshes_its_bundle(
-    engine, tmp_path, monkeypatch
-):
-    for name, value in {"BUNDLE": "tiny", "MODE": "schedule", "PROFILE": tmp_path / "live"}.items():
-        monkeypatch.setenv(f"DWISE_{name}", str(value))
-    sglang = engine(Setting(TINY))
-    queue, _ = tiny_requests(torch_engine(), 120, seed=7)
-    for request in queue:
-        sglang.submit(request.request_id, request.prompt_ids, request.budget_tokens)
-    sglang.run()
+def test_live_traffic_of_a_server_is_evaluated_and_refreshes_its_bundle(tmp_path):
+    """The loop of docs/drift.md: chats through HTTP, half of them recorded without their text."""
+    queue, requests = tiny_requests(torch_engine(), 240, seed=7)
 
-    def dwise(*words, status=0):
+    def chat(request):
+        asked = {
+            "model": "tiny",
+            "messages": [m.model_dump() for m in requests[request.request_id].messages],
+            "max_tokens": request.budget_tokens,
+            "temperature": 0,
+            "rid": request.request_id,
+        }
+        return server.post("/v1/chat/completions", asked)["usage"]["completion_tokens"]
+
+    serve = [DWISE, "serve", "--bundle", "tiny", "--strict", "--sample", "0.5"]
+    command = [*serve, "--record", str(tmp_path / "live"), "--"]
+    with Server(Setting(TINY, radix=True), tmp_path, command=command) as server:
+        with ThreadPoolExecutor(64) as pool:
+            answered = list(pool.map(chat, queue))
+        (said,) = server.dwise()
+    assert min(answered) > 0 and said["mode"] == "schedule" and said["fallbacks"] == {}
+    chosen = {request.request_id for request in queue if in_sample(request.request_id, 0.5)}
+    records = recorded_requests(tmp_path / "live")
+    kept = {name for name in records if not name.startswith("HEALTH_CHECK")}
+    assert kept == chosen and 90 < len(chosen) < 150
+    assert not any(record.keys() & {"token_bins", "prompt_ids"} for record in records.values())
+
+    def dwise(*words):
         clean = {k: v for k, v in os.environ.items() if not k.startswith("DWISE_")}
         ended = subprocess.run(
             [DWISE, *words], cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=300
         )
-        assert ended.returncode == status, ended.stderr
+        assert ended.returncode == 0, ended.stderr
         return ended.stdout
 
-    assert "120 requests" in dwise("profile", "merge", "live", "--out", "merged")
-    output = ("--output", "found.json")
-    dwise("evaluate", "--bundle", "tiny", "--profile", "merged", *output, status=0)
+    assert f"{len(chosen)} requests" in dwise("profile", "merge", "live", "--out", "merged")
+    dwise("evaluate", "--bundle", "tiny", "--profile", "merged", "--output", "found.json")
     found = BundleEvaluation.model_validate_json((tmp_path / "found.json").read_bytes())
-    assert found.drift.requests == 120 and found.unseen.left_out == 0
+    assert found.drift.requests == len(chosen) and found.unseen.left_out == 0
     assert found.drift.refined.spearman > 0.5 and 0.5 < found.drift.refined.median_ratio < 2
-    dwise(
-        *("train", "--init-from", "tiny", "--profile", "merged", "--calibration-only"),
-        *("--out", "new"),
-    )
-    new = PredictorBundle.load(tmp_path / "new" / "bundle")
-    assert new.verify() == []
-    assert new.config.digest != sglang.internal_state()["dwise"]["bundle_digest"]
+    refresh = ("train", "--init-from", "tiny", "--profile", "merged")
+    for name, more in {"calibrated": ["--calibration-only"], "trained": []}.items():
+        dwise(*refresh, *more, "--out", name)
+        new = PredictorBundle.load(tmp_path / name / "bundle")
+        assert new.verify() == [] and new.config.digest != said["bundle_digest"]
 
 
 def test_a_full_disk_ends_the_recording_and_nothing_else(
