@@ -46,6 +46,7 @@ from dwise_predict.validation import describe
 Baseline = Ssjf | S3 | Ltr | Trail
 
 CONFIG, WEIGHTS = "config.json", "weights.safetensors"
+_AGAIN = "delete the folder and train it again"
 _INITIAL, _NETWORK = "initial.", "network."
 _MAX_BYTES = 8 * 2**30
 
@@ -104,8 +105,7 @@ def read_config(folder: Path) -> Config:
         raise BaselineError(f"{folder} is no trained baseline: {error.strerror}") from error
     except ValidationError as error:
         raise BaselineError(
-            f"{path} is damaged or of another version ({describe(error, Config, 'key')}); "
-            "delete the folder and train it again"
+            f"{path} is damaged or of another version ({describe(error, Config, 'key')}); {_AGAIN}"
         ) from error
 
 
@@ -121,34 +121,24 @@ def read_baseline(folder: Path) -> Baseline:
     try:
         return _baseline(config, state)
     except KeyError as error:
-        raise BaselineError(
-            f"{folder / CONFIG} lacks the number {error}; delete the folder and train it again"
-        ) from error
+        raise BaselineError(f"{folder / CONFIG} lacks the number {error}; {_AGAIN}") from error
 
 
 def _read_weights(path: Path, sha256: str) -> dict[str, Tensor]:
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise BaselineError(
-                f"{path} is larger than any baseline's weights; delete the folder and train it again"
-            )
+            raise BaselineError(f"{path} is larger than any baseline's weights; {_AGAIN}")
         content = path.read_bytes()
     except OSError as error:
-        raise BaselineError(
-            f"cannot read {path}: {error.strerror}; delete the folder and train it again"
-        ) from error
+        raise BaselineError(f"cannot read {path}: {error.strerror}; {_AGAIN}") from error
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise BaselineError(
-            f"{path} is corrupted (its SHA-256 changed); delete the folder and train it again"
-        )
+        raise BaselineError(f"{path} is corrupted (its SHA-256 changed); {_AGAIN}")
     try:
         tensors = load(content)
     except SafetensorError as error:
         raise BaselineError(f"{path} is no safetensors file: {error}") from error
     if any(t.dtype != torch.float32 or not torch.isfinite(t).all() for t in tensors.values()):
-        raise BaselineError(
-            f"{path} holds numbers that are not finite float32; delete the folder and train it again"
-        )
+        raise BaselineError(f"{path} holds numbers that are not finite float32; {_AGAIN}")
     return tensors
 
 
@@ -195,9 +185,7 @@ def _baseline(config: Config, state: State) -> Baseline:
         return S3(_classifier(settings, state))
     if config.method == "trail" and isinstance(settings, TrailSettings):
         return _trail(settings, config.origin.fingerprint.hidden_size, state)
-    raise BaselineError(
-        f"the settings are not those of {config.method}; delete the folder and train it again"
-    )
+    raise BaselineError(f"the settings are not those of {config.method}; {_AGAIN}")
 
 
 def _classifier(settings: BucketSettings, state: State) -> BucketClassifier:
