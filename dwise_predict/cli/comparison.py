@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
-
 from dwise_predict.bundle import PredictorBundle
 from dwise_predict.bundle.schema import ADMISSION_FILE, REFINER_FILE
 from dwise_predict.cli.summary import quality_table
+from dwise_predict.cli.terminal import output_console
 from dwise_predict.cli.text import printable
 
 
 def print_comparison(a: PredictorBundle, b: PredictorBundle) -> bool:
     """Print how bundle ``b`` differs from ``a``; returns whether they predict the same."""
-    console = Console(highlight=False, markup=False)
+    console = output_console()
     same = _predict_the_same(a, b)
     lines = [
         f"A  {a.source}",

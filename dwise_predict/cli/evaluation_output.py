@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from dwise_predict.bundle.metrics import RankMetrics
+from dwise_predict.cli.terminal import output_console
 from dwise_predict.cli.text import printable
 from dwise_predict.evaluate import BundleEvaluation
 from dwise_predict.evaluation.drift import Drift, Figure
 from dwise_predict.evaluation.facts import UNDEFINED
 
-_WIDTH = 140
 _ADVICE = {
     "keep": "keep the bundle",
     "recalibrate": "recalibrate: dwise train --profile … --init-from … --calibration-only",
@@ -25,9 +24,7 @@ _ADVICE = {
 
 def print_evaluation(found: BundleEvaluation) -> None:
     """Print what was evaluated, quality then and now, the watched figures and the verdict."""
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:  # a file or a pipe has no width to cut tables to
-        console.width = _WIDTH
+    console = output_console()
     drift = found.drift
     for line in (
         f"bundle    {found.bundle}",

@@ -138,9 +138,9 @@ def _list() -> None:
 
 
 def _show(experiment: Experiment, values: Sequence[Value], folder: Path) -> None:
-    from rich.console import Console
     from rich.table import Table
 
+    from dwise_predict.cli.terminal import output_console
     from dwise_predict.experiments.output import experiment_grid
 
     grid = experiment_grid(experiment, values)
@@ -149,6 +149,5 @@ def _show(experiment: Experiment, values: Sequence[Value], folder: Path) -> None
         table.add_column(header, justify="left" if place < grid.labels else "right")
     for row in grid.rows:
         table.add_row(*row)
-    console = Console()
-    (console if console.is_terminal else Console(width=180)).print(table)
+    output_console().print(table)
     click.echo(str(folder))

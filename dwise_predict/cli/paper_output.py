@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich.console import Console
 from rich.table import Table
 
+from dwise_predict.cli.terminal import output_console
 from dwise_predict.simulation.arrivals import Pattern
 from dwise_predict.simulation.beyond import Gain
 from dwise_predict.simulation.paper.comparison import CLEAR, Row, closeness
@@ -17,7 +17,7 @@ _STYLES = {"near": "", "middling": "yellow", "far": "red"}
 
 def print_comparison(rows: Sequence[Row]) -> None:
     """One table for each of the paper's, and the verdict."""
-    console = _console()
+    console = output_console()
     for name in dict.fromkeys(row.published.table for row in rows):
         table = Table(title=name, title_justify="left")
         table.add_column("figure")
@@ -51,7 +51,7 @@ def print_comparison(rows: Sequence[Row]) -> None:
 
 def print_gains(found: Mapping[Pattern, Sequence[Gain]]) -> None:
     """One table an arrival pattern."""
-    console = _console()
+    console = output_console()
     for arrival, listed in found.items():
         table = Table(title=arrival, title_justify="left")
         table.add_column("options")
@@ -68,8 +68,3 @@ def print_gains(found: Mapping[Pattern, Sequence[Gain]]) -> None:
             )
         console.print(table)
     console.print("closed: of the distance in mean latency from the paper's preset to the oracle")
-
-
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=120)

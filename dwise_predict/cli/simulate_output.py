@@ -11,10 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from dwise_predict.cli.simulate_flags import RECORD_FILE, Case, Simulation
+from dwise_predict.cli.terminal import output_console
 from dwise_predict.errors import ResultsError
 from dwise_predict.evaluation.facts import UNDEFINED
 from dwise_predict.files import locked, write_bytes
@@ -52,7 +52,7 @@ def _run(simulation: Simulation, progress: Progress) -> None:
     if simulation.out is not None:
         pictures = _plots(simulation, results, timelines) if simulation.plot else {}
         _write_all(simulation.out, simulation, results, pictures)
-    console = Console(highlight=False, markup=False)
+    console = output_console()
     for line in heading(simulation):
         console.print(line, soft_wrap=True)
     summaries = {label: run.summary for label, run in results.items()}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from dwise_predict.bundle import Metrics, PredictorBundle
 from dwise_predict.bundle.metrics import RankMetrics
+from dwise_predict.cli.terminal import output_console
 from dwise_predict.cli.text import printable
 from dwise_predict.evaluation.facts import UNDEFINED, fingerprint_facts
 from dwise_predict.evaluation.stability import ALL, read_stability, summary_rows
@@ -28,7 +28,7 @@ _MAX_LABEL = 40
 
 def print_summary(result: RunResult) -> None:
     """Print what was served, how good the predictors are, and where the files lie."""
-    console = Console(highlight=False, markup=False)
+    console = output_console()
     served = result.outcomes
     console.print(_facts(f"served: {served.requests} evaluation requests", _served(served)))
     if result.stability is not None:
@@ -44,12 +44,12 @@ def print_stability(folder: RunFolder) -> None:
     """Print how stable the labels of a run are, where that was measured."""
     stability = read_stability(folder.stability)
     if stability is not None:
-        Console(highlight=False, markup=False).print(stability_table(stability))
+        output_console().print(stability_table(stability))
 
 
 def print_bundle(bundle: PredictorBundle) -> None:
     """Print what a bundle is valid for and how good it is."""
-    console = Console(highlight=False, markup=False)
+    console = output_console()
     config = bundle.config
     facts = fingerprint_facts(config.fingerprint)
     facts["admission features"] = ", ".join(config.admission.features)

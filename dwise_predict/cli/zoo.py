@@ -26,13 +26,13 @@ Examples:
 )
 def zoo() -> None:
     """List models, their bundles and recipes, and how good the bundles are."""
-    from rich.console import Console
     from rich.table import Table
 
+    from dwise_predict.cli.terminal import output_console
     from dwise_predict.recipe import recipe_names
     from dwise_predict.zoo import read_index
 
-    console, recipes = Console(highlight=False, markup=False), recipe_names()
+    console, recipes = output_console(), recipe_names()
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for name in _TEXT:
         table.add_column(name, no_wrap=True)

@@ -133,10 +133,10 @@ class RecordingServer:
         raise AssertionError(f"the server did not come up: {self.log.read_text()[-3000:]}")
 
     def recorded(self):
-        """Ids of recorded requests, without those that SGLang sends to itself."""
+        """Ids of recorded requests, without those that SGLang sends to itself when it starts."""
         if not (self.recording / "recording.json").exists():
             return []
-        return [i for i in recorded_requests(self.recording) if not i.startswith("HEALTH_CHECK")]
+        return [i for i in recorded_requests(self.recording) if i.startswith("line-")]
 
     @contextlib.contextmanager
     def stopped(self):

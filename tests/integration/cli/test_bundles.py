@@ -32,7 +32,7 @@ def rewrite(folder: Path, section: str | None, **changes: object) -> None:
 
 def test_folders_of_other_things_are_no_bundle_and_stay(tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
-    for place in ("thesis", ".", "", "/etc/passwd", "/"):
+    for place in ("thesis", ".", "/etc/passwd", "/"):
         result = dwise("inspect", place, cwd=tmp_path)
         assert result.returncode == 2
         assert result.stderr == f"error: {Path(place)} is no bundle: it has no config.json\n"

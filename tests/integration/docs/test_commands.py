@@ -16,7 +16,7 @@ from tests.docs_pages import PAGES, ROOT, blocks, commands, prose
 
 _INLINE = re.compile(r"`([^`\n]+)`")
 _ASSIGNMENT = re.compile(r"[A-Z_]+=\S*")
-_METRICS = (ROOT / "dwise_predict/sglang/metrics.py").read_text()
+_METRICS = (ROOT / "dwise_predict/plugin/metrics.py").read_text()
 _TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 names = [str(page.relative_to(ROOT)) for page in PAGES]
 
