@@ -127,8 +127,8 @@ def sync_folder(path: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path, refusal: DwiseError) -> Iterator[None]:
-    """Hold ``folder`` for writing; raise ``refusal`` when another process holds it.
+def locked(folder: Path, refusal: DwiseError | None) -> Iterator[None]:
+    """Hold ``folder`` for writing; raise ``refusal`` when another process holds it, None waits.
 
     The operating system drops the lock with the process.
     """
@@ -137,8 +137,9 @@ def locked(folder: Path, refusal: DwiseError) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (fcntl.LOCK_NB if refusal else 0))
         except BlockingIOError as error:
+            assert refusal is not None
             raise refusal from error
         yield
     finally:

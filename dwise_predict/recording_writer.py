@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dwise_predict.errors import ProfileError
-from dwise_predict.files import write_text
+from dwise_predict.files import locked, write_text
 from dwise_predict.fingerprint import fingerprint_differences
 from dwise_predict.predictors.features import token_bins
 from dwise_predict.recording import HEADER, Recording, read_recording, segments
@@ -28,13 +28,16 @@ class RecordingWriter:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if (folder / HEADER).is_file():
-                _require_same(folder, read_recording(folder), header)
-            else:
-                write_text(folder / HEADER, header.model_dump_json(indent=1))
-            self.segment = 1 + max((int(p.stem) for p in segments(folder)), default=0)
-            # Appended to, line by line: what an atomic rewrite of the whole would cost grows.
-            self.file = (folder / f"{self.segment:05}.jsonl").open("x", encoding="ascii")
+            # Data-parallel replicas of one server begin at the same moment.
+            with locked(folder, None):
+                if (folder / HEADER).is_file():
+                    _require_same(folder, read_recording(folder), header)
+                else:
+                    write_text(folder / HEADER, header.model_dump_json(indent=1))
+                self.segment = 1 + max((int(p.stem) for p in segments(folder)), default=0)
+                path = folder / f"{self.segment:05}.jsonl"
+                # Appended to, line by line: what an atomic rewrite of the whole would cost grows.
+                self.file = path.open("x", encoding="ascii")
         except OSError as error:
             raise ProfileError(f"cannot record into {folder}: {error.strerror}") from error
 

@@ -27,13 +27,12 @@ class Activation:
 
     def describe(self) -> dict[str, object]:
         """For ``/server_info``."""
-        settings = self.settings
-        scheduling = self.mode == "schedule" and settings is not None
+        scheduling = self.settings if self.mode == "schedule" else None
         return {
             "mode": self.mode,
-            "policy": settings.policy if scheduling and settings else "stock fcfs",
+            "policy": scheduling.policy if scheduling else "stock fcfs",
             "slots": self.slots,
-            "resident_multiplier": settings.resident_multiplier if scheduling and settings else 1,
+            "resident_multiplier": scheduling.resident_multiplier if scheduling else 1,
             "bundle": self.bundle.source if self.bundle else None,
             "bundle_digest": self.bundle.config.digest if self.bundle else None,
             "fingerprint": self.verdict,

@@ -33,6 +33,11 @@ class Counts:
     admission_ratio: list[float] = field(default_factory=list)
     refined_ratio: list[float] = field(default_factory=list)
 
+    def clear_unpublished(self) -> None:
+        """Forget what waits to be published."""
+        for unpublished in (self.planning_s, self.admission_ratio, self.refined_ratio):
+            unpublished.clear()
+
     def ratios(self, tracked: Tracked) -> None:
         """Compare the estimates of a finished request with its rounds."""
         self.admission_ratio.append(tracked.estimate / max(tracked.rounds, 1))
@@ -64,22 +69,22 @@ class Exporter:
     imported whether its values are shared between processes.
     """
 
-    def __init__(self, activation: Activation, rank: int) -> None:
+    def __init__(self, activation: Activation, rank: int, replica: int) -> None:
         from prometheus_client import Counter as Total
         from prometheus_client import Gauge, Histogram
 
-        labels, own = ["tp_rank"], str(rank)
+        labels, own = ["tp_rank", "dp_rank"], (str(rank), str(replica))
 
         def gauge(name: str, text: str, more: dict[str, str] | None = None) -> Any:
             names = [*labels, *(more or {})]
             made = Gauge(f"dwise_{name}", text, names, multiprocess_mode="mostrecent")
-            return made.labels(own, *(more or {}).values())
+            return made.labels(*own, *(more or {}).values())
 
         told = {key: str(value) for key, value in activation.describe().items()}
         self._active = gauge("active", "1 where DWISE acts as labelled", told)
         self._active.set(activation.mode != "off")
         self._totals = {
-            name: Total(f"dwise_{name}_total", text, labels).labels(own)
+            name: Total(f"dwise_{name}_total", text, labels).labels(*own)
             for name, text in _TOTALS.items()
         }
         self._fallbacks = Total(
@@ -88,14 +93,14 @@ class Exporter:
         self._gauges = {name: gauge(name, text) for name, text in _GAUGES.items()}
         self._planning = Histogram(
             "dwise_planning_seconds", "Planning per round", labels, buckets=_SECONDS
-        ).labels(own)
+        ).labels(*own)
         self._ratio = Histogram(
             "dwise_predicted_over_actual",
             "Predicted over actual rounds of finished requests",
             [*labels, "estimate"],
             buckets=_RATIOS,
         )
-        self._rank = own
+        self._own = own
         self._published: dict[str, float] = {}
         self._due = 0.0
 
@@ -110,18 +115,16 @@ class Exporter:
             self._published[name] = total
         for reason, total in counts.fallbacks.items():
             key = f"fallback {reason}"
-            self._fallbacks.labels(self._rank, reason).inc(total - self._published.get(key, 0))
+            self._fallbacks.labels(*self._own, reason).inc(total - self._published.get(key, 0))
             self._published[key] = total
         for name, value in self._gauges.items():
             value.set(getattr(counts, name, counts.residents - counts.running))
         for seconds in counts.planning_s:
             self._planning.observe(seconds)
         for kind in ("admission", "refined"):
-            ratios = getattr(counts, f"{kind}_ratio")
-            for ratio in ratios:
-                self._ratio.labels(self._rank, kind).observe(ratio)
-            ratios.clear()
-        counts.planning_s.clear()
+            for ratio in getattr(counts, f"{kind}_ratio"):
+                self._ratio.labels(*self._own, kind).observe(ratio)
+        counts.clear_unpublished()
 
     def ended(self, counts: Counts) -> None:
         """Publish ``counts`` a last time: the plugin no longer acts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +29,23 @@ VARIABLES = (
 )
 
 
+_SERVICE_LINK = re.compile(
+    r"DWISE(_\w+)?_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
+"""What Kubernetes tells every pod of a service whose name is or begins with dwise."""
+
+
+def _own(environment: Mapping[str, str]) -> list[str]:
+    return [
+        name
+        for name in environment
+        if name.startswith("DWISE_") and not _SERVICE_LINK.fullmatch(name)
+    ]
+
+
 def asked(environment: Mapping[str, str]) -> bool:
     """Whether any variable asks for the plugin."""
-    names = [name for name in environment if name.startswith("DWISE_")]
-    return bool(names) and environment.get("DWISE_MODE") != "off"
+    return bool(_own(environment)) and environment.get("DWISE_MODE") != "off"
 
 
 @dataclass(frozen=True)
@@ -77,10 +91,10 @@ class Settings:
 
         Raises EngineError, naming the variable, when one is unknown, out of range or missing.
         """
-        for name, value in environment.items():
-            if name.startswith("DWISE_") and name not in VARIABLES:
+        for name in _own(environment):
+            if name not in VARIABLES:
                 raise EngineError(unknown_name("variable", name, VARIABLES))
-            if name in VARIABLES and not value:
+            if not environment[name]:
                 raise EngineError(f"{name} is empty: give it a value, or unset it")
         bundle = environment.get("DWISE_BUNDLE")
         profile = environment.get("DWISE_PROFILE")

@@ -26,8 +26,7 @@ def decide(arguments: Any) -> None:
 
     Raises DwiseError with ``DWISE_STRICT=1`` when the plugin cannot act.
     """
-    decided = getattr(arguments, "_dwise", None) is not None
-    if decided or arguments.dllm_algorithm is None or not asked(os.environ):
+    if getattr(arguments, "_dwise", None) is not None or not asked(os.environ):
         return
     try:
         activation = activate(os.environ, arguments)
@@ -60,9 +59,7 @@ def activate(environment: Mapping[str, str], arguments: Any) -> Activation:
         )
     slots = _slots(settings, arguments)
     fingerprint = served_fingerprint(arguments)
-    if settings.mode == "profile":
-        return Activation(settings, slots=slots, fingerprint=fingerprint)
-    if settings.bundle is None:
+    if settings.mode == "profile" or settings.bundle is None:
         return Activation(settings, slots=slots, fingerprint=fingerprint)
     bundle = PredictorBundle.from_pretrained(settings.bundle)
     # A server has no output budget of its own: every request brings one.
@@ -80,6 +77,9 @@ def activate(environment: Mapping[str, str], arguments: Any) -> Activation:
 def _slots(settings: Settings, arguments: Any) -> int:
     """Slots of a round; raises EngineError, a sentence each, on arguments that cannot be."""
     refusals = {
+        "give --dllm-algorithm: without it SGLang serves no diffusion model": (
+            arguments.dllm_algorithm is None
+        ),
         "drop --no-dllm-fdfo: rounds are counted one by one, without FDFO whole blocks would run": (
             not arguments.dllm_fdfo
         ),

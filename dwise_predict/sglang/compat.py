@@ -1,7 +1,9 @@
 """What the plugin uses of SGLang, and the differences between the versions it knows.
 
-Everything that SGLang may rename is touched here or named in :data:`CONTRACT`, which a test checks
-against the sources of both releases and :func:`contract_faults` checks where the plugin runs.
+Functions of SGLang that the plugin hooks or calls are touched here or named in :data:`CONTRACT`,
+which a test checks against the sources of both releases and :func:`contract_faults` checks where
+the plugin runs. An attribute that is gone is a fault when it is first read, which ends the plugin's
+part, not the server.
 """
 
 from __future__ import annotations
@@ -84,6 +86,7 @@ def lift_budgets(adder: Any) -> Callable[[], None]:
     reserved, or cut their block short. Free KV is still checked, against what is truly free.
     """
     adder.rem_input_tokens = 1 << 40
+    adder.prefill_max_requests = None
     if adder.rem_chunk_tokens is not None:
         adder.rem_chunk_tokens = 1 << 40
     budget: Any = getattr(adder, "memory_budget", None)
@@ -129,6 +132,14 @@ def ranks() -> tuple[int, int]:
     return parallel.tp_rank, parallel.tp_size
 
 
+def replica(scheduler: Any) -> int:
+    """Which data-parallel replica this is; 0 where there is one."""
+    from sglang.srt.runtime_context import get_parallel
+
+    place = scheduler.ps if hasattr(scheduler, "ps") else get_parallel()
+    return place.dp_rank or 0
+
+
 def graph_rows(slots: int) -> int:
     """Most rows that one forward pass may have, rows that pad CUDA graphs included."""
     from sglang.srt.runtime_context import get_exec
@@ -153,6 +164,13 @@ def refuse(scheduler: Any, req: Any, reason: str) -> None:
     scheduler.waiting_queue.pop()
     prepare_abort(req, reason, status_code=HTTPStatus.BAD_REQUEST)
     scheduler.output_streamer.stream_output([req], req.return_logprob)
+
+
+def set_budget(req: Any, tokens: int) -> None:
+    """Answer the request with so many tokens at most."""
+    parameters = req.sampling_params
+    parameters.max_new_tokens = tokens
+    parameters.min_new_tokens = min(parameters.min_new_tokens, tokens)
 
 
 def outcome(req: Any) -> tuple[int, FinishReason]:

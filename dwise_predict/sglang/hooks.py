@@ -55,15 +55,11 @@ def start(original: Callable[..., None], self: Any, *args: Any, **kwargs: Any) -
     if decided is None or decided.mode == "off":
         original(self, *args, **kwargs)
         return
-    _current = Runtime(decided)
+    runtime = _current = Runtime(decided)
+    _begin(runtime, runtime.make_tap)
     original(self, *args, **kwargs)
-    self._dwise = _current
-    try:
-        _current.attach(self)
-    except Exception as error:
-        if decided.settings.strict:
-            raise
-        _current.fault("started", error)
+    self._dwise = runtime
+    _begin(runtime, lambda: runtime.attach(self))
 
 
 def enqueue(original: Callable[..., None], self: Any, req: Any, is_retracted: bool = False) -> None:
@@ -82,7 +78,7 @@ def abort(original: Callable[..., None], self: Any, recv_req: Any) -> None:
         lambda runtime: runtime.hold_rows(recv_req.rid, recv_req.abort_all),
     )
     original(self, recv_req)
-    _guarded(self, "noticed an abort", lambda runtime: runtime.synchronise())
+    _guarded(self, "noticed an abort", lambda runtime: runtime.synchronise(aborted=True))
 
 
 def fetch(original: Callable[..., None], self: Any) -> None:
@@ -142,6 +138,17 @@ def internal_state(result: Any, self: Any, recv_req: Any) -> Any:
     elif decided is not None:
         result.internal_state["dwise"] = decided.describe()
     return result
+
+
+def _begin(runtime: Runtime, act: Callable[[], None]) -> None:
+    """A part of the start; a fault ends the plugin's part, and the server where it is strict."""
+    try:
+        act()
+    except Exception as error:
+        settings = runtime.activation.settings
+        if settings is not None and settings.strict:
+            raise
+        runtime.fault("started", error)
 
 
 def _planner(scheduler: Any) -> Planner | None:

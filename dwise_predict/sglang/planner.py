@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from dwise_predict.errors import EngineError
 from dwise_predict.plugin.activation import Activation
+from dwise_predict.plugin.estimates import admission_estimate
 from dwise_predict.plugin.metrics import Counts
 from dwise_predict.plugin.requests import Tracked
 from dwise_predict.scheduling import (
@@ -23,8 +23,6 @@ from dwise_predict.scheduling import (
     make_policy,
 )
 from dwise_predict.sglang import compat
-
-_log = logging.getLogger(__name__)
 
 
 class RankMismatchError(EngineError):
@@ -75,25 +73,30 @@ class Planner:
         policy = make_policy(name, {"estimate": "residual"} if self._curves else {})
         self.core = build_scheduler(policy, "mixed_phase", self.limits)
 
-    def impossible(self, tracked: Tracked) -> str:
-        """Why SGLang could never serve the request; empty when it can."""
-        scheduler = self._scheduler
-        needed = (
-            tracked.prompt_tokens
-            + tracked.budget_tokens
-            + self.limits.block_size
-            + scheduler.page_size
-        )
-        if needed < scheduler.max_total_num_tokens:
+    def fit(self, tracked: Tracked) -> str:
+        """Shorten the budget to what the KV pool holds; empty, or why it holds nothing.
+
+        SGLang does so as well, but leaves no room for the last block: it takes the request, and
+        never schedules it if the budget is counted in full, which it is up to 4,096 tokens.
+        """
+        pool = self._scheduler.max_total_num_tokens
+        taken = tracked.prompt_tokens + self.limits.block_size + self._scheduler.page_size
+        if (room := pool - taken - 1) > 0:
+            tracked.budget_tokens = min(tracked.budget_tokens, room)
+            compat.set_budget(tracked.req, tracked.budget_tokens)
             return ""
         return (
-            f"prompt and max_new_tokens need {needed} tokens of KV cache, this server has "
-            f"{scheduler.max_total_num_tokens}"
+            f"the prompt's {tracked.prompt_tokens} tokens leave no room for an answer in this "
+            f"server's {pool} tokens of KV cache"
         )
 
     def arrived(self, request_id: str, tracked: Tracked) -> None:
         """Estimate a request and tell the scheduler."""
-        tracked.estimate = self._admission(tracked)
+        if self._bundle is None:
+            tracked.estimate = 0.0
+        else:
+            prompt_ids = tracked.req.origin_input_ids
+            tracked.estimate = admission_estimate(self._bundle, tracked, prompt_ids, self._counts)
         # A request over the share of the pool that may be reserved takes all of it: it runs alone.
         most = (int(self.limits.pool_blocks) - self.limits.slack_blocks) * self.limits.block_size
         prompt_tokens = min(tracked.prompt_tokens, most - 1)
@@ -184,27 +187,6 @@ class Planner:
         for req in staging:
             lift()
             adder.add_dllm_staging_req(req)
-
-    def _admission(self, tracked: Tracked) -> float:
-        """Estimated denoising rounds; where prediction fails, those of a middling answer."""
-        if self._bundle is None:
-            return 0.0
-        try:
-            rounds = self._bundle.admission.rounds(
-                words=tracked.words,
-                newlines=tracked.newlines,
-                prompt_tokens=tracked.prompt_tokens,
-                token_ids=tracked.req.origin_input_ids,
-            )
-        except Exception:
-            _log.exception("DWISE: admission prediction failed")
-            rounds = math.nan
-        if math.isnan(tracked.words):
-            self._counts.fallbacks["no_tokenizer"] += 1
-        if math.isfinite(rounds):
-            return rounds
-        self._counts.fallbacks["admission_failed"] += 1
-        return self._bundle.metrics.rounds.p50
 
     def _compare(self, plan: Plan) -> None:
         digest = hashlib.blake2b(repr(plan).encode(), digest_size=8).hexdigest()

@@ -25,22 +25,12 @@ class Runtime:
     """What the hooks call. Made before the scheduler, whose CUDA graphs capture the tap."""
 
     def __init__(self, activation: Activation) -> None:
-        assert activation.fingerprint is not None
         self.activation = activation
         self.counts = Counts()
         self.tracked: dict[str, Tracked] = {}
         self.planner: Planner | None = None
         self.recorder: Recorder | None = None
         self.tap: HiddenTap | None = None
-        bundle, settings = activation.bundle, activation.settings
-        assert settings is not None
-        if bundle is not None or settings.profile is not None:
-            self.tap = HiddenTap(
-                activation.fingerprint.block_size,
-                compat.graph_rows(activation.slots),
-                None if bundle is None else bundle.refiner,
-                curves=settings.curves,
-            )
         self._scheduler: Any = None
         self._exporter: Exporter | None = None
         self._rows: list[Tracked] = []
@@ -54,6 +44,19 @@ class Runtime:
         self._origin = time.perf_counter()
         self._round_s = 0.0
 
+    def make_tap(self) -> None:
+        """Have hidden states pooled, if anything is to be made of them."""
+        fingerprint, settings = self.activation.fingerprint, self.activation.settings
+        assert fingerprint is not None and settings is not None
+        bundle = self.activation.bundle
+        if bundle is not None or settings.profile is not None:
+            self.tap = HiddenTap(
+                fingerprint.block_size,
+                compat.graph_rows(self.activation.slots),
+                None if bundle is None else bundle.refiner,
+                curves=settings.curves,
+            )
+
     def attach(self, scheduler: Any) -> None:
         """Begin to act: ``scheduler`` is complete now."""
         self._scheduler = scheduler
@@ -61,13 +64,13 @@ class Runtime:
         self._separate = compat.separate_context(scheduler.dllm_config)
         settings, fingerprint = self.activation.settings, self.activation.fingerprint
         assert settings is not None and fingerprint is not None
-        rank = compat.ranks()[0]
-        if self.activation.mode == "schedule":
+        rank, mode = compat.ranks()[0], self.activation.mode
+        if mode == "schedule":
             self.planner = Planner(self.activation, scheduler, self.tracked, self.counts, self._now)
-        if settings.profile is not None and rank == 0:
+        if settings.profile is not None and rank == 0 and mode != "off":
             self.recorder = Recorder(settings, fingerprint, self.activation.slots, self._separate)
         if scheduler.metrics_reporter.enable_metrics:
-            self._exporter = Exporter(self.activation, rank)
+            self._exporter = Exporter(self.activation, rank, compat.replica(scheduler))
             self._publish(force=True)
 
     @property
@@ -78,7 +81,7 @@ class Runtime:
     def fault(self, doing: str, error: Exception) -> None:
         """End the plugin's part after ``error``; SGLang's own scheduling goes on from here."""
         _log.error(
-            "DWISE FAILED while it %s, stock FCFS serves from now on: %s",
+            "DWISE FAILED while it %s and has ended, stock FCFS serves: %s",
             doing,
             error,
             exc_info=not isinstance(error, DwiseError),
@@ -95,10 +98,16 @@ class Runtime:
     def arrived(self, req: Any) -> None:
         """A request joined the queue; one that could never be served is answered at once."""
         config = self._scheduler.dllm_config
+        if req.dllm_config is None:
+            # Made for a session. SGLang 0.5.20 itself would leave it in the queue for ever.
+            compat.refuse(
+                self._scheduler, req, "diffusion models serve no sessions: leave session_params out"
+            )
+            return
         tracked = track(req, self._arrivals, self._now(), config, self._separate)
         self._arrivals += 1
         if self.planner is not None:
-            if reason := self.planner.impossible(tracked):
+            if reason := self.planner.fit(tracked):
                 compat.refuse(self._scheduler, req, reason)
                 return
             self.planner.arrived(req.rid, tracked)
@@ -108,15 +117,21 @@ class Runtime:
         req._dwise = self.tracked[req.rid] = tracked
 
     def hold_rows(self, request_id: str, everyone: bool) -> None:
-        """Prepare residents for an abort, see :func:`compat.hold_row`."""
+        """Prepare residents for an abort, see :func:`compat.hold_row`; not of stock FCFS."""
+        if self.planner is None:
+            return
         for req in self._scheduler.dllm_manager.waiting_queue:
             if everyone or req.rid.startswith(request_id):
                 compat.hold_row(req, self._scheduler.req_to_token_pool)
 
-    def synchronise(self) -> None:
-        """Notice requests that left without finishing: aborted, timed out."""
+    def synchronise(self, aborted: bool = False) -> None:
+        """Notice requests that left without finishing: aborted, timed out.
+
+        Before a round, as many requests in the queues as are tracked means the same requests. At
+        an abort, residents that finished may still be there.
+        """
         queues = (self._scheduler.waiting_queue, self._scheduler.dllm_manager.waiting_queue)
-        if sum(map(len, queues)) == len(self.tracked):
+        if not aborted and sum(map(len, queues)) == len(self.tracked):
             return
         present = {req.rid for queue in queues for req in queue}
         for request_id in [i for i in self.tracked if i not in present]:
@@ -241,6 +256,8 @@ class Runtime:
             end_s = self._now() if finished_s is None else finished_s
             output_tokens, reason = compat.outcome(tracked.req)
             self._record(lambda it: it.request(tracked, end_s, output_tokens, reason))
+        # They refer to each other; memory is not to wait for the garbage collector.
+        tracked.req = None
 
     def _record(self, write: Callable[[Recorder], None]) -> None:
         """Record beside scheduling: what cannot be written must not end that."""
@@ -277,3 +294,5 @@ class Runtime:
         if self._exporter is not None:
             core = None if self.planner is None else self.planner.core.counters
             self._exporter.publish(self.counts, core, force)
+        else:
+            self.counts.clear_unpublished()

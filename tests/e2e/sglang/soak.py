@@ -23,7 +23,10 @@ STATES = ("waiting", "running", "mid-block", "paused", "paused mid-block")
 
 
 def prompts(rng, count, large=(900, 1700, 5000)):
-    """Ids, tokens and budgets: ordinary, short, with the mask id, sharing a prefix, ``large``."""
+    """Ids, tokens and budgets: ordinary, short, with the mask id, sharing a prefix, ``large``.
+
+    Budgets of 5,000 are over the whole pool of 2,048 tokens, and so are a few prompts.
+    """
     shared = [rng.randrange(2, 500) for _ in range(64)]
     for i in range(count):
         kind = i % 7
@@ -39,6 +42,8 @@ def prompts(rng, count, large=(900, 1700, 5000)):
             ids = shared[: rng.choice((48, 64))] + ids[: rng.randrange(0, 8)]
         elif kind == 5 and i % 21 == 5:
             budget = rng.choice(large)
+        elif kind == 6 and i % 21 == 6:
+            ids = [rng.randrange(2, 500) for _ in range(2035)]
         yield f"r{i:05}", ids, budget
 
 
@@ -115,7 +120,7 @@ def soak_http(server, count, seed, clients=64):
             rng.random(),
         )
         # Clients are few: none may hold one for the hundreds of rounds that 1,700 tokens take.
-        for request_id, ids, budget in prompts(rng, count, large=(400, 5000))
+        for request_id, ids, budget in prompts(rng, count, large=(400,))
     ]
     with ThreadPoolExecutor(clients) as pool:
         ends = list(pool.map(lambda one: _through_http(server, *one), asked))
@@ -131,7 +136,7 @@ def soak_http(server, count, seed, clients=64):
 
 
 _POSSIBLE = {
-    # A budget over the whole pool is refused at once.
+    # A prompt over the whole pool is refused at once.
     "answer": ("answered", "refused"),
     "abort": ("answered", "refused", "aborted"),
     "leave": ("answered", "refused", "left"),

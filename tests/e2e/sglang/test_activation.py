@@ -32,6 +32,7 @@ REFUSALS = {
     ),
     "no bundle": ({"DWISE_POLICY": "dwise"}, {}, "DWISE_BUNDLE"),
     "whole blocks": ({"DWISE_POLICY": "fcfs"}, {"fdfo": False}, "--no-dllm-fdfo"),
+    "no diffusion": ({"DWISE_POLICY": "fcfs"}, {"algorithm": None}, "--dllm-algorithm"),
     "no slots": ({"DWISE_POLICY": "fcfs"}, {"slots": None}, "--max-running-requests"),
     "misspelt variable": ({"DWISE_BUNDEL": "tiny"}, {}, "DWISE_BUNDLE"),
     "bad policy": ({"DWISE_POLICY": "dwis"}, {}, "did you mean 'dwise'"),
@@ -159,3 +160,24 @@ def test_a_fault_of_the_plugin_leaves_stock_scheduling(engine, monkeypatch, wher
     assert [r for r in caplog.records if "DWISE FAILED" in r.message]
     said = sglang.internal_state()["dwise"]
     assert said["mode"] == "off" and said["fallbacks"]["fault"] == 1
+
+
+@pytest.mark.parametrize("strict", ["0", "1"])
+def test_a_fault_before_the_scheduler_is_made(engine, monkeypatch, strict):
+    def no_memory(*arguments, **options):
+        raise MemoryError("no room for the tap")
+
+    monkeypatch.setenv("DWISE_BUNDLE", "tiny")
+    monkeypatch.setenv("DWISE_STRICT", strict)
+    monkeypatch.setattr("dwise_predict.sglang.runtime.HiddenTap", no_memory)
+    if strict == "1":
+        with pytest.raises(MemoryError):
+            engine(Setting(TINY))
+        return
+    sglang = engine(Setting(TINY))
+    for request in random_requests(12):
+        sglang.submit(request.request_id, request.prompt_ids, request.budget_tokens)
+    sglang.run()
+    sglang.assert_drained()
+    said = sglang.internal_state()["dwise"]
+    assert said["mode"] == "off" and "no room for the tap" in said["reason"]

@@ -175,3 +175,45 @@ def test_the_same_prompt_again_is_found_in_the_prefix_cache(engine, monkeypatch)
     assert again == first - len(prompt) // 16
     assert sglang.scheduler._dwise.state()["fallbacks"] == {}
     sglang.assert_drained()
+
+
+def test_budgets_are_shortened_to_the_pool(engine, monkeypatch):
+    monkeypatch.setenv("DWISE_BUNDLE", "tiny")
+    sglang = engine(Setting(TINY, kv_tokens=512))
+    room = 512 - 50 - 16 - sglang.scheduler.page_size - 1
+    for name, prompt in {"beyond": range(50), "short": range(60), "no room": range(495)}.items():
+        ids = [10 + token for token in prompt]
+        sglang.submit(name, ids, 40 if name == "short" else 1 << 30, ignore_eos=True)
+    beyond, short, no_room = sglang.requests.values()
+    assert no_room.finished_reason.to_json()["status_code"] == 400
+    assert "495 tokens leave no room" in no_room.finished_reason.message
+    sglang.run()
+    sglang.assert_drained()
+    assert len(sglang.output("beyond")) == room == beyond.sampling_params.max_new_tokens
+    assert len(sglang.output("short")) == 40 == short.sampling_params.max_new_tokens
+
+
+def test_an_id_can_be_used_again_right_after_its_abort(engine, monkeypatch):
+    """Also when another request has just finished, which SGLang still counts as a resident."""
+    monkeypatch.setenv("DWISE_BUNDLE", "tiny")
+    sglang = engine(Setting(TINY))
+    sglang.submit("first", range(40, 60), 16)
+    sglang.run()
+    assert len(sglang.scheduler.dllm_manager.waiting_queue) == 1
+    sglang.submit("again", range(40, 80), 16)
+    sglang.abort("again")
+    sglang.submit("again", range(40, 90), 16)
+    sglang.run()
+    sglang.assert_drained()
+    runtime = sglang.scheduler._dwise
+    assert runtime.state()["mode"] == "schedule" and runtime.state()["fallbacks"] == {}
+    # Nothing is kept for a metrics endpoint that this server does not have.
+    assert runtime.counts.planning_s == runtime.counts.admission_ratio == []
+
+
+def test_few_new_requests_a_round_do_not_hold_the_plan_up(engine, monkeypatch):
+    monkeypatch.setenv("DWISE_BUNDLE", "tiny")
+    sglang = engine(Setting(TINY, more={"prefill_max_requests": 1}))
+    serve(sglang, random_requests(24))
+    sglang.assert_drained()
+    assert sglang.internal_state()["dwise"]["fallbacks"] == {}

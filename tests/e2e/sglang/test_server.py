@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sglang
 
 from tests.e2e.sglang.inprocess import Setting
 from tests.e2e.sglang.server import Server
@@ -86,3 +87,20 @@ def test_priorities_of_requests_are_left_aside(server):
     with ThreadPoolExecutor(len(queue)) as pool:
         answers = list(pool.map(lambda r: server.generate(r, priority=len(r.prompt_ids)), again))
     assert answers == expected and all(isinstance(answer, list) for answer in answers)
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_sessions_are_refused_and_end_nothing(server, opened):
+    session = server.post("/open_session", {"capacity_of_str_len": 1000}) if opened else "nope"
+    (request,) = random_requests(1, seed=9)
+    request = replace(request, request_id=f"session-{opened}")
+    before = server.dwise()[0]["rounds"]
+    answer = server.generate(request, session_params={"id": session})
+    # SGLang 0.5.20 makes requests of sessions that its diffusion path cannot serve.
+    if not opened or sglang.__version__ == "0.5.20":
+        assert answer == 400 and server.dwise()[0]["rounds"] == before
+    (after,) = random_requests(1, seed=9)
+    assert isinstance(server.generate(replace(after, request_id=f"after-{opened}")), list)
+    (said,) = server.dwise()
+    assert said["mode"] == "schedule" and said["fallbacks"] == {}
+    assert server.alive()

@@ -10,9 +10,10 @@ prometheus = pytest.importorskip("prometheus_client", reason="comes with SGLang"
 
 
 def test_a_fault_is_seen_in_the_metrics():
-    exporter = Exporter(Activation(Settings(mode="schedule", policy="fcfs"), slots=4), rank=0)
-    counts = Counts(rounds=7)
+    exporter = Exporter(Activation(Settings(mode="schedule", policy="fcfs"), slots=4), 0, 3)
+    counts = Counts(rounds=7, planning_s=[0.1])
     exporter.publish(counts, None, force=True)
+    assert counts.planning_s == []
     value = prometheus.REGISTRY.get_sample_value
 
     def active():
@@ -25,5 +26,6 @@ def test_a_fault_is_seen_in_the_metrics():
     counts.fallbacks["fault"] += 1
     exporter.ended(counts)
     assert active() == 0
-    assert value("dwise_fallbacks_total", {"tp_rank": "0", "reason": "fault"}) == 1
-    assert value("dwise_rounds_total", {"tp_rank": "0"}) == 8
+    own = {"tp_rank": "0", "dp_rank": "3"}
+    assert value("dwise_fallbacks_total", own | {"reason": "fault"}) == 1
+    assert value("dwise_rounds_total", own) == 8

@@ -13,6 +13,22 @@ def test_nothing_is_asked_for_without_variables():
     assert asked({"DWISE_BUNDLE": "tiny"})
 
 
+def test_kubernetes_services_named_dwise_are_not_meant():
+    address = "tcp://10.0.0.1:30000"
+    links = {
+        "DWISE_SERVICE_HOST": "10.0.0.1",
+        "DWISE_SERVICE_PORT_HTTP": "30000",
+        "DWISE_PORT": address,
+        "DWISE_LLADA_PORT_30000_TCP_ADDR": "10.0.0.1",
+        "DWISE_LLADA_SERVICE_PORT": "",
+    }
+    assert not asked(links)
+    assert Settings.from_environment({**links, "DWISE_BUNDLE": "x"}).bundle == "x"
+    for name in ("DWISE_PORTS", "DWISE_SERVICE", "DWISE_REPORT"):
+        with pytest.raises(EngineError, match=name):
+            Settings.from_environment({name: "x"})
+
+
 def test_defaults():
     settings = Settings.from_environment({"DWISE_BUNDLE": "org/name"})
     assert settings.mode == "schedule" and settings.policy == "dwise"
