@@ -1,7 +1,8 @@
-"""Tensor parallelism: every rank plans for itself and must plan the same."""
+"""Ranks of a tensor-parallel server must plan the same; data-parallel replicas plan apart."""
 
 import pytest
 
+from dwise_predict.recording import recorded_requests, segments
 from dwise_predict.scheduling import fcfs_scheduler
 from tests.e2e.sglang.inprocess import Setting
 from tests.e2e.sglang.server import Server
@@ -44,3 +45,27 @@ def test_a_skewed_rank_is_caught_within_a_round(two_ranks, tmp_path):
         log = server.log.read_text()
     assert any(not isinstance(answer, list) for answer in answers)
     assert "RankMismatchError" in log and "planned different rounds at round 21" in log
+
+
+def test_replicas_schedule_and_record_each_for_itself(tmp_path):
+    live = tmp_path / "live"
+    variables = {
+        "SGLANG_CPU_OMP_THREADS_BIND": "0|1",
+        "DWISE_BUNDLE": "tiny",
+        "DWISE_MODE": "schedule",
+        "DWISE_STRICT": "1",
+        "DWISE_PROFILE": str(live),
+    }
+    more = {"dp_size": 2, "skip_server_warmup": True, "enable_metrics": True}
+    queue = random_requests(32, seed=5)
+    with Server(Setting(TINY), tmp_path, variables, **more) as server:
+        answers = server.generate_all(queue)
+        said = server.dwise()
+        metrics = server.get("/metrics")
+    assert all(isinstance(answer, list) for answer in answers)
+    assert len(said) == 2 and all(s["rounds"] > 10 and s["fallbacks"] == {} for s in said)
+    for replica, one in enumerate(said):
+        assert f'dwise_rounds_total{{dp_rank="{replica}",tp_rank="0"}} {one["rounds"]}.0' in metrics
+    assert len(segments(live)) == 2
+    asked = {request.request_id for request in queue}
+    assert asked <= recorded_requests(live).keys()
