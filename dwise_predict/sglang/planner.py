@@ -77,10 +77,11 @@ class Planner:
         """Shorten the budget to what the KV pool holds; empty, or why it holds nothing.
 
         SGLang does so as well, but leaves no room for the last block: it takes the request, and
-        never schedules it if the budget is counted in full, which it is up to 4,096 tokens.
+        never schedules it if the budget is counted in full, which it is up to 4,096 tokens. It
+        adds a page for itself, and rounds up to pages.
         """
         pool = self._scheduler.max_total_num_tokens
-        taken = tracked.prompt_tokens + self.limits.block_size + self._scheduler.page_size
+        taken = tracked.prompt_tokens + self.limits.block_size + 2 * self._scheduler.page_size
         if (room := pool - taken - 1) > 0:
             tracked.budget_tokens = min(tracked.budget_tokens, room)
             compat.set_budget(tracked.req, tracked.budget_tokens)

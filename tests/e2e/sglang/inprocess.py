@@ -130,10 +130,10 @@ class Engine:
 
     def run(self, limit=20_000):
         """Step until every request has finished; returns the rounds."""
-        rounds = 0
+        rounds = turns = 0
         while not all(request.finished() for request in self.requests.values()):
-            rounds += self.step() is not None
-            assert rounds < limit, "requests are stuck"
+            rounds, turns = rounds + (self.step() is not None), turns + 1
+            assert turns < limit, "requests are stuck"
         return rounds
 
     def output(self, request_id):

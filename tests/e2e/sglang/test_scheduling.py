@@ -177,10 +177,11 @@ def test_the_same_prompt_again_is_found_in_the_prefix_cache(engine, monkeypatch)
     sglang.assert_drained()
 
 
-def test_budgets_are_shortened_to_the_pool(engine, monkeypatch):
+@pytest.mark.parametrize("radix", [False, True])
+def test_budgets_are_shortened_to_the_pool(engine, monkeypatch, radix):
     monkeypatch.setenv("DWISE_BUNDLE", "tiny")
-    sglang = engine(Setting(TINY, kv_tokens=512))
-    room = 512 - 50 - 16 - sglang.scheduler.page_size - 1
+    sglang = engine(Setting(TINY, kv_tokens=512, radix=radix))
+    room = 512 - 50 - 16 - 2 * sglang.scheduler.page_size - 1
     for name, prompt in {"beyond": range(50), "short": range(60), "no room": range(495)}.items():
         ids = [10 + token for token in prompt]
         sglang.submit(name, ids, 40 if name == "short" else 1 << 30, ignore_eos=True)
