@@ -189,14 +189,30 @@ def assemble_live_profile(
     ).hexdigest()
     identity = WorkloadId(name=LIVE, sha256=digest, requests=len(rows))
     budget = statistics.mode(record["budget_tokens"] for record in served.values())
-    _write(out, joined, list(served.values()), rows, identity, seed, budget, "stock")
+    _write(
+        out,
+        joined,
+        list(served.values()),
+        rows,
+        identity,
+        seed,
+        budget,
+        _batching(joined.recording),
+    )
     return len(rows), joined
+
+
+def _batching(recording: Recording) -> Batching:
+    """How rounds of live traffic were formed: the plugin mixes phases where it schedules."""
+    return "stock" if recording.policy == "fcfs" else "mixed"
 
 
 def _require_same(place: Path, first: Recording, other_place: Path, other: Recording) -> None:
     differences = fingerprint_differences(first.fingerprint, other.fingerprint)
     if first.slots != other.slots:
         differences.append(f"slots: {first.slots} -> {other.slots}")
+    if _batching(first) != _batching(other):
+        differences.append(f"policy: {first.policy} -> {other.policy}")
     if differences:
         raise ProfileError(
             f"{place} and {other_place} are recordings of different servers "

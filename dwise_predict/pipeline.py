@@ -356,7 +356,7 @@ def _train(
 def _serving_seconds(folder: RunFolder) -> float:
     """Time spent in rounds, over all tries of an interrupted profile."""
     rounds = read_profile(folder.profile).rounds
-    return float(pc.sum(rounds["wall_ms"]).as_py()) / 1000
+    return float(pc.sum(rounds["wall_ms"]).as_py() or 0) / 1000
 
 
 def _result(folder: RunFolder) -> RunResult:

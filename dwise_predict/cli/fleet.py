@@ -70,7 +70,7 @@ def _addresses(
             raise click.BadParameter(
                 f"{value!r} is no address of a server: expected http://HOST:PORT"
             )
-    return tuple(value.rstrip("/") for value in values)
+    return tuple(dict.fromkeys(value.rstrip("/") for value in values))
 
 
 def _is_address(text: str) -> bool:

@@ -47,6 +47,8 @@ Advice = Literal["keep", "recalibrate", "refresh", "unclear"]
 RANK_TOLERANCE = 0.1
 RATIO_TOLERANCE = 0.10
 COVERAGE_TOLERANCE = 0.10
+MIN_PROMPTS = 20
+"""Fewer different prompts say too little of how much figures vary."""
 MIN_IN_CATEGORY = 20
 """Fewest requests of a category, here and in the bundle's own evaluation, for a rank inside it."""
 SAME_MIX = 0.1
@@ -120,7 +122,14 @@ def measure_drift(judged: Judged, own: Metrics, seed: int = 0, draws: int = DRAW
     ranks = judged.ranks()
     refined, refined_raw = ranks["refined"], ranks["refined_raw"]
     assert refined is not None and refined_raw is not None
-    figures = _figures(judged, own, weights, overall, seed, draws)
+    prompts = len(np.unique(judged.examples.prompt[finished]))
+    if prompts < MIN_PROMPTS:
+        figures: tuple[Figure, ...] = ()
+        few = f"{prompts} different prompts, expected {MIN_PROMPTS} at least: too few to tell"
+        verdict = Verdict(advice="unclear", reasons=(few,))
+    else:
+        figures = _figures(judged, own, weights, overall, seed, draws)
+        verdict = verdict_of(figures)
     return Drift(
         requests=len(judged.examples),
         aborted=int((~finished).sum()),
@@ -131,7 +140,7 @@ def measure_drift(judged: Judged, own: Metrics, seed: int = 0, draws: int = DRAW
         survival=judged.survival,
         mix_distance=mix,
         figures=figures,
-        verdict=verdict_of(figures),
+        verdict=verdict,
     )
 
 

@@ -16,6 +16,10 @@ GPUS=${GPUS:-8}
 TP=${TP:-1}
 PORT=${PORT:-30000}
 
+((GPUS >= TP && GPUS % TP == 0)) || {
+  echo "error: GPUS=$GPUS are not servers of TP=$TP" >&2
+  exit 2
+}
 recordings=$OUT.recordings
 settings=(--set "engine.sglang.tp_size=$TP" "$@")
 mkdir -p "$recordings"
@@ -32,7 +36,7 @@ for ((i = 0; i < GPUS / TP; i++)); do
 done
 
 for ((i = 0; i < GPUS / TP; i++)); do
-  until curl -sf -o /dev/null "http://127.0.0.1:$((PORT + 100 * i))/health"; do
+  until curl --noproxy '*' -sf -o /dev/null "http://127.0.0.1:$((PORT + 100 * i))/health"; do
     kill -0 "${pids[$i]}" 2>/dev/null || {
       echo "error: server $i ended, see $recordings/$i.log" >&2
       exit 1

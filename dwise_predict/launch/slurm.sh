@@ -24,18 +24,20 @@ export RECORDINGS=$OUT.recordings
 mkdir -p "$RECORDINGS"
 # The single quotes are meant: every task expands its own numbers.
 # shellcheck disable=SC2016
-srun --kill-on-bad-exit=0 bash -c '
+srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-8}" --kill-on-bad-exit=0 bash -c '
   exec dwise profile serve --model "$MODEL" "$@" --recording "$RECORDINGS/$SLURM_PROCID" \
     --host 0.0.0.0 --port $((PORT + 100 * SLURM_LOCALID)) >>"$RECORDINGS/$SLURM_PROCID.log" 2>&1
 ' serve "$@" &
 steps=$!
 trap 'kill "$steps" 2>/dev/null || true' EXIT
 
-servers=()
+# A server that does not come up is left out after half an hour, as long as others answer.
+servers=() deadline=$((SECONDS + 1800))
 for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
   for ((i = 0; i < SLURM_NTASKS_PER_NODE; i++)); do
     url=http://$node:$((PORT + 100 * i))
-    until curl -sf -o /dev/null "$url/health"; do
+    until curl --noproxy '*' -sf -o /dev/null "$url/health"; do
+      ((SECONDS < deadline)) || break
       kill -0 "$steps" 2>/dev/null || {
         echo "error: the servers ended, see $RECORDINGS/*.log" >&2
         exit 1

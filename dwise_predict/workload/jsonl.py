@@ -129,15 +129,18 @@ def _request(text: str, number: int, path: Path) -> Request:
         raise WorkloadError(f"{where}: {error}") from error
     if line is None:
         raise WorkloadError(f"{where}: expected a JSON object, got {type(value).__name__}")
-    return Request(
-        request_id=line.request_id or f"line-{number}",
-        messages=line.turns,
-        category=line.category,
-        dataset=line.dataset,
-        split=line.split,
-        max_new_tokens=line.max_new_tokens,
-        answer=line.answer,
-    )
+    try:
+        return Request(
+            request_id=line.request_id or f"line-{number}",
+            messages=line.turns,
+            category=line.category,
+            dataset=line.dataset,
+            split=line.split,
+            max_new_tokens=line.max_new_tokens,
+            answer=line.answer,
+        )
+    except ValidationError as error:
+        raise WorkloadError(f"{where}: {describe(error, Request, 'key')}") from error
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dwise_predict.engines.protocol import EngineRequest
 from dwise_predict.engines.sglang_engine.targets import (
     AbortedError,
+    BusyError,
     RefusedError,
     Target,
     UnreachableError,
@@ -28,7 +29,7 @@ _SILENCE = 60.0
 _PATIENCE = 900.0
 """Seconds after which a campaign ends that no target answers."""
 _ABORTED_PAUSE = 5.0
-"""Seconds before a request that SGLang gave up is sent again."""
+"""Seconds before a request that SGLang gave up, or did not take, is sent again."""
 _TRIES = 3
 """How often a request may be given up by SGLang."""
 
@@ -103,7 +104,10 @@ class _Open:
                 f"SGLang gave request {request_id!r} up {_TRIES} times ({reason}): look into its "
                 "log; what was served is kept, continue with --resume"
             )
-        # At once, it might end on the same ailing server.
+        self.give_back_later(entry)
+
+    def give_back_later(self, entry: tuple[int, EngineRequest]) -> None:
+        """At once, it might end on the same ailing server."""
         asyncio.get_running_loop().call_later(_ABORTED_PAUSE, self.give_back, entry)
 
     async def change(self) -> None:
@@ -204,6 +208,9 @@ class _User:
         except UnreachableError:
             self._open.give_back(sent.entry)
             raise
+        except BusyError:
+            self._open.give_back_later(sent.entry)
+            return
         except AbortedError as error:
             self._open.given_up(sent.entry, str(error))
             return

@@ -12,6 +12,7 @@ from dwise_predict.engines.protocol import EngineRequest
 from dwise_predict.engines.sglang_engine.state import ServerState, server_state
 from dwise_predict.engines.sglang_engine.targets import (
     AbortedError,
+    BusyError,
     RefusedError,
     UnreachableError,
     sampling_parameters,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _INFO_SECONDS = 60.0
 """A server whose scheduler is in a long round answers late."""
+_NOT_NOW = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 _CONNECT_SECONDS = 10.0
 _ROUTED = 1024
 """Requests in flight at a router, which does not say how many slots are behind it."""
@@ -85,7 +87,11 @@ class HttpServer:
                 if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                     raise UnreachableError(f"{self.name} answers {response.status}")
                 if response.status != HTTPStatus.OK:
-                    raise RefusedError(f"{response.status} {(await response.text())[:500]}")
+                    text = f"{response.status} {(await response.text())[:500]}"
+                    # SGLang knows an id for some seconds after the connection it came by was lost.
+                    if response.status in _NOT_NOW or "Duplicate request ID" in text:
+                        raise BusyError(text)
+                    raise RefusedError(text)
                 answer = await response.json(content_type=None)
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
             raise UnreachableError(f"{self.name}: {error or type(error).__name__}") from error

@@ -16,6 +16,10 @@ class RefusedError(EngineError):
     """SGLang refuses a request, and would again."""
 
 
+class BusyError(EngineError):
+    """SGLang, or what is in front of it, does not take a request now; it may in a while."""
+
+
 class AbortedError(EngineError):
     """SGLang gave a request up."""
 
@@ -37,8 +41,8 @@ class Target(Protocol):
     async def answer(self, request: EngineRequest) -> str:
         """Serve ``request`` greedily; returns the text of its answer.
 
-        Raises UnreachableError when the answer is lost, RefusedError or AbortedError when there
-        will be none.
+        Raises UnreachableError when the answer is lost, BusyError, RefusedError or AbortedError
+        when there will be none.
         """
         ...
 

@@ -17,7 +17,7 @@ from dwise_predict.engines.sglang_engine.servers import (
     http_session,
 )
 from dwise_predict.engines.sglang_engine.state import ServerState
-from dwise_predict.engines.sglang_engine.targets import RefusedError, UnreachableError
+from dwise_predict.engines.sglang_engine.targets import BusyError, RefusedError, UnreachableError
 from dwise_predict.errors import EngineError
 
 CLOSED = "http://127.0.0.1:9"
@@ -105,6 +105,10 @@ def test_a_router_without_servers_is_tried_again_and_a_refusal_is_not(
     replies["/generate"] = (400, b"too long")
     with pytest.raises(RefusedError, match="400 too long"):
         answer_of(url)
+    for busy in ((429, b"slow down"), (400, b"Duplicate request ID detected: r1")):
+        replies["/generate"] = busy
+        with pytest.raises(BusyError):
+            answer_of(url)
 
 
 def test_tokens_are_decoded_where_the_server_does_not(

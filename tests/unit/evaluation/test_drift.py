@@ -165,6 +165,15 @@ def test_few_requests_say_nothing() -> None:
     assert drift_of(judged_by(synthetic_examples(40, 6, 4), 0.3, 6)).verdict.advice == ("unclear")
 
 
+@pytest.mark.parametrize("prompts", [1, 19])
+def test_few_prompts_say_nothing_however_often_they_are_asked(prompts: int) -> None:
+    examples = synthetic_examples(600, 6, 4)
+    names = np.array([f"prompt-{i % prompts}" for i in range(len(examples))])
+    drift = drift_of(judged_by(replace(examples, prompt=names), 0.3, 6, factor=3.0))
+    assert drift.verdict.advice == "unclear" and drift.figures == ()
+    assert f"{prompts} different prompts, expected 20" in drift.verdict.reasons[0]
+
+
 def test_one_unknown_category_is_compared_overall() -> None:
     examples = synthetic_examples(1500, 7, 4)
     live = replace(examples, category=np.full(len(examples), "live"))

@@ -12,6 +12,7 @@ from dwise_predict.engines.sglang_engine import dispatch
 from dwise_predict.engines.sglang_engine.dispatch import send_all
 from dwise_predict.engines.sglang_engine.targets import (
     AbortedError,
+    BusyError,
     RefusedError,
     UnreachableError,
 )
@@ -98,6 +99,31 @@ def test_all_share_the_work_in_order_and_within_their_room() -> None:
     for target in targets:
         assert target.taken == sorted(target.taken) and target.taken
     assert notes == []
+
+
+class Forgetful(Target):
+    """Loses a connection once and, as SGLang, knows its requests for a while after."""
+
+    lost: frozenset[str] = frozenset()
+    refusals = 0
+
+    def reply(self, request: EngineRequest) -> str:
+        if not self.lost and len(self.taken) > 3:
+            self.lost = frozenset(self.taken[-2:])
+            raise UnreachableError(f"{self.name}: connection reset")
+        if request.request_id in self.lost and self.refusals < 12:
+            self.refusals += 1
+            raise BusyError("400 Duplicate request ID detected")
+        return super().reply(request)
+
+
+def test_ids_that_a_server_still_knows_are_sent_again_later() -> None:
+    target = Forgetful("a", 2)
+    asked = requests(20)
+    answered, notes = send(asked, [target])
+    assert sorted(answered) == [request.request_id for request in asked]
+    assert target.refusals == 12
+    assert notes == ["a: connection reset; tried again until it answers", "a is back"]
 
 
 def test_nothing_to_send_needs_nobody() -> None:

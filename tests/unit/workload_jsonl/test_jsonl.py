@@ -83,6 +83,8 @@ def test_byte_order_mark_windows_newlines_and_unicode_line_separators(workload: 
         (b'{"prompt": " \\n"}', ":1: the prompt is blank"),
         (b'{"prompt": 5}', "'prompt' is 5"),
         (b'{"prompt": "a", "answer": 5}', "'answer' is 5"),
+        (b'{"prompt": "a", "category": "a\\\\b"}', ":1: key 'category'"),
+        (b'{"prompt": "a", "dataset": "' + b"x" * 200 + b'"}', ":1: key 'dataset'"),
         (
             b'{"prompt": "a"}\n{"prompt": "a", "answer": " "}',
             ":2: key 'answer' is ' ', but expected",
