@@ -140,11 +140,7 @@ class EngineSettings(_Section):
     dtype: Literal["float32", "bfloat16", "float16"] = Field(
         default="float32", description="Of weights and activations."
     )
-    device: str = Field(
-        default="auto",
-        pattern=r"^(auto|cpu|cuda(:\d+)?)$",
-        description="auto, cpu, cuda or cuda:N.",
-    )
+    device: str = Field(default="auto", description="auto, cpu, cuda or cuda:N.")
     threads: int | None = Field(
         default=None, gt=0, le=1_024, description="CPU threads; None: all cores."
     )
