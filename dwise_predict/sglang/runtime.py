@@ -218,7 +218,8 @@ class Runtime:
         serves = None if fingerprint is None else fingerprint.model_dump()
         self._count_present()
         present = {name: getattr(self.counts, name) for name in ("residents", "running", "waiting")}
-        own = {"serves": serves, "recording": recording}
+        replica = compat.replica(self._scheduler)
+        own = {"dp_rank": replica, "serves": serves, "recording": recording}
         return {**self.activation.describe(), **own, **present, **totals}
 
     def _now(self) -> float:
