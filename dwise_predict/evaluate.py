@@ -91,6 +91,11 @@ def fresh_examples(examples: Examples, lineage: Lineage) -> Examples:
     Raises:
         TrainingError: none of them was served to its end.
     """
+    if not examples.finished.any():
+        raise TrainingError(
+            "every request of this profile was aborted, so there are no rounds to compare with; "
+            "profile again, with the server's log at hand"
+        )
     fresh = examples.take(lineage.fresh(examples.prompt))
     if not fresh.finished.any():
         raise TrainingError(

@@ -31,6 +31,7 @@ from dwise_predict.profile.records import (
     SHARDS_FOLDER,
     RunInfo,
 )
+from dwise_predict.profile.values import wrong_request, wrong_round
 from dwise_predict.run_folder import is_made_again
 from dwise_predict.tables import read_table
 from dwise_predict.validation import describe, shortened
@@ -59,7 +60,8 @@ class Profile:
 def read_profile(folder: Path | str) -> Profile:
     """Read a profile folder.
 
-    Raises ProfileError when it is unfinished, no profile, of another format version or damaged.
+    Raises ProfileError when it is unfinished, no profile, of another format version, damaged, or
+    holds what cannot be.
     """
     folder = Path(folder)
     run = read_run_info(folder)
@@ -68,6 +70,10 @@ def read_profile(folder: Path | str) -> Profile:
     shape = (run.counts.requests, run.fingerprint.hidden_size)
     if records.hidden.shape != shape or records.rounds.num_rows != run.counts.rounds:
         raise ProfileError(f"{folder} holds other counts than its {RUN_FILE} says; {remedy}")
+    if finding := wrong_request(records.requests, records.hidden):
+        raise ProfileError(f"{folder / REQUESTS_FILE}: {finding}; {remedy}")
+    if finding := wrong_round(records.rounds):
+        raise ProfileError(f"{folder / ROUNDS_FILE}: {finding}; {remedy}")
     return Profile(run, *records)
 
 

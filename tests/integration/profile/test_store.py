@@ -71,8 +71,8 @@ def records(campaign: Campaign, shard: int) -> Records:
             "budget_tokens": 16,
             "output_tokens": 5,
             "output_blocks": 2,
-            "rounds": 3 + i,
-            "rounds_per_block": [3, i],
+            "rounds": 4 + i,
+            "rounds_per_block": [3, 1 + i],
             "first_block_masked": 3,
             "finish_reason": "eos",
             "answer_correct": (True, False, None)[i % 3],
@@ -422,3 +422,17 @@ def test_a_place_where_nothing_can_be_made_is_said(tmp_path: Path) -> None:
         open_profile(Path("/proc/none/profile"), campaign()),
     ):
         pass
+
+
+def test_a_profile_of_values_that_cannot_be_is_refused(folder: Path) -> None:
+    with open_profile(folder, campaign(requests=2)) as writer:
+        part = records(writer.campaign, 0)
+        place = part.requests.schema.get_field_index("rounds")
+        wrong = part.requests.set_column(
+            place, part.requests.schema.field(place), pa.array([4, 9], pa.int32())
+        )
+        writer.write_shard(0, part._replace(requests=wrong))
+        writer.finish()
+    message = r"requests\.parquet: request 'r1': rounds_per_block does not add up to rounds; get"
+    with pytest.raises(ProfileError, match=message):
+        read_profile(folder)
