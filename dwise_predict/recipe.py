@@ -408,7 +408,9 @@ def _parsed(text: str, origin: str) -> Any:
     try:
         return yaml.safe_load(text)
     except Exception as error:  # PyYAML's constructors leak ValueError, KeyError, IndexError, ...
-        raise RecipeError(f"{origin} is not valid YAML: {' '.join(str(error).split())}") from error
+        # Python's own advice about long numbers is for programmers.
+        finding = " ".join(str(error).split()).partition("; use sys.")[0]
+        raise RecipeError(f"{origin} is not valid YAML: {finding}") from error
 
 
 def _apply(raw: dict[str, Any], override: str) -> None:

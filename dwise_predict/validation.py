@@ -37,7 +37,8 @@ def describe(error: ValidationError, model: type[BaseModel], kind: str) -> str:
     expectation = re.sub(r"^(Value error, |Input |String |List )", "", finding["msg"])
     if finding["type"] == "model_type":
         expectation = "should be a section with keys of its own"
-    if not key or isinstance(finding["input"], dict):
+    if not key or (finding["type"] == "value_error" and isinstance(finding["input"], dict)):
+        # A rule about several keys, which names them itself.
         return expectation
     return f"{kind} {key!r} is {shortened(finding['input'])}, but {expectation}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import sys
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from importlib.util import find_spec
@@ -10,6 +11,8 @@ from pathlib import Path
 
 from dwise_predict.doctor.contract import source_faults
 from dwise_predict.doctor.findings import Finding, missing, ok, warn
+from dwise_predict.engines.sglang_engine.arguments import algorithm_config
+from dwise_predict.errors import RecipeError
 from dwise_predict.recipe import DecodingSettings, Recipe
 from dwise_predict.sglang.compat import CONTRACT, TESTED
 
@@ -32,6 +35,9 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     ),
 }
 """What SGLang's decoding algorithms read (0.5.20 and 0.5.23); it ignores anything else."""
+
+_SHARES = ("threshold", "edit_threshold", "confidence_threshold")
+"""Of these, the ones that are compared with probabilities."""
 
 
 def python() -> Finding:
@@ -64,6 +70,12 @@ def torch(recipe: Recipe) -> Finding:
     import torch as library
 
     name = f"{library.__version__}"
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", recipe.engine.device):
+        return missing(
+            "torch",
+            f"engine.device is {recipe.engine.device!r}",
+            "set it to auto, cpu, cuda or cuda:N",
+        )
     if recipe.engine.device == "cpu" or not needs_gpu(recipe):
         return ok("torch", f"{name}, on the CPU")
     if library.version.cuda is None and library.version.hip is None:
@@ -138,7 +150,7 @@ def _hooks(package: Path, install: str) -> Finding:
 
 
 def decoding(settings: DecodingSettings) -> Finding:
-    """Whether SGLang's algorithm reads what the recipe sets."""
+    """Whether SGLang's algorithm reads what the recipe sets, and can do something with it."""
     known = PARAMETERS[settings.algorithm]
     unread = [name for name in settings.parameters if name not in known]
     unset = [name for name in known if name not in settings.parameters]
@@ -148,6 +160,17 @@ def decoding(settings: DecodingSettings) -> Finding:
             f"{settings.algorithm} does not read {', '.join(unread)}",
             f"it reads {', '.join(known)}: correct or remove decoding.parameters.{unread[0]}",
         )
+    for name in _SHARES:
+        if not 0 <= settings.parameters.get(name, 0) <= 1:
+            return missing(
+                "decoding",
+                f"{name} is {settings.parameters[name]:g}, and is compared with probabilities",
+                f"set decoding.parameters.{name} to 0 to 1",
+            )
+    try:
+        algorithm_config(settings)
+    except RecipeError as error:
+        return missing("decoding", str(error), "set it to a whole number")
     values = ", ".join(f"{name} {value:g}" for name, value in settings.parameters.items())
     if unset:
         return warn(

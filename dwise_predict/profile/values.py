@@ -120,7 +120,7 @@ def _span(lists: pa.ListArray) -> slice:
 
 
 def _not_finite(requests: pa.Table) -> _Rows:
-    wrong = np.zeros(requests.num_rows, dtype=bool)
+    wrong = np.zeros(requests.num_rows, dtype=np.bool_)
     for name in requests.column_names:
         if name.endswith("_s"):
             finite = pc.fill_null(pc.is_finite(requests[name]), True)
@@ -129,6 +129,5 @@ def _not_finite(requests: pa.Table) -> _Rows:
 
 
 def _repeated(names: list[str]) -> _Rows:
-    seen: set[str] = set()
-    # set.add returns None: a name is marked where it was there already.
-    return np.array([name in seen or bool(seen.add(name)) for name in names], dtype=bool)
+    first = {name: row for row, name in reversed(list(enumerate(names)))}
+    return np.array([first[name] != row for row, name in enumerate(names)], dtype=np.bool_)

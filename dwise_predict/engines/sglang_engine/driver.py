@@ -8,6 +8,7 @@ only grow, so that a killed driver, engine or server loses what was in flight an
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import tempfile
@@ -33,7 +34,7 @@ from dwise_predict.engines.sglang_engine.state import Requirements, faults, reci
 from dwise_predict.engines.sglang_engine.targets import Target
 from dwise_predict.engines.sglang_engine.tokenizer import ModelTokenizer
 from dwise_predict.errors import EngineError, ProfileError
-from dwise_predict.files import locked, make_folder
+from dwise_predict.files import locked, make_folder, write_text
 from dwise_predict.profile import Batching, read_run_info
 from dwise_predict.profile.records import RUN_FILE, SHARDS_FOLDER
 from dwise_predict.progress import Progress
@@ -77,6 +78,11 @@ class Campaign:
     def answers(self) -> Path:
         """Answers that were received."""
         return self.folder / ANSWERS_FILE
+
+    @property
+    def places(self) -> Path:
+        """Recordings that servers named, a JSON list: a server may be down after a restart."""
+        return self.folder / "recordings.json"
 
 
 def profile_with_sglang(
@@ -123,7 +129,7 @@ def profile_with_sglang(
 
 def _clear_unbegun(campaign: Campaign, answers: Answers) -> None:
     """Remove what a campaign left that served nothing, so that another can begin there."""
-    own = {campaign.recording, campaign.answers, campaign.folder / ALGORITHM_FILE}
+    own = {campaign.recording, campaign.answers, campaign.places, campaign.folder / ALGORITHM_FILE}
     strangers = set(campaign.folder.iterdir()) - own
     if not (strangers or answers.texts or _records(campaign.recording)):
         shutil.rmtree(campaign.folder)
@@ -214,14 +220,26 @@ async def _serve_by_fleet(sending: Sending, fleet: Fleet, tokenizer: ModelTokeni
 
         def places() -> list[Path] | None:
             named = [s.state.recording for s in servers if s.state and s.state.recording]
-            folders = list(dict.fromkeys(fleet.recordings or named))
+            folders = list(fleet.recordings or named)
             here = len(_readable(folders)) == len(folders) > 0
-            return [*folders, campaign.recording] if here else None
+            before = [] if fleet.recordings else _remembered(campaign, named)
+            return [*folders, *before, campaign.recording] if here else None
 
         await sending.send(servers, places)
         if (folders := places()) is None:
             raise EngineError(_copy_advice(servers))
     return _readable(folders)
+
+
+def _remembered(campaign: Campaign, named: Sequence[Path]) -> list[Path]:
+    """Readable recordings of all servers that took part so far; ``named`` are added to them."""
+    before: list[str] = []
+    if campaign.places.is_file():
+        before = json.loads(campaign.places.read_text())
+    known = list(dict.fromkeys([*before, *map(str, named)]))
+    if known != before:
+        write_text(campaign.places, json.dumps(known))
+    return _readable([Path(name) for name in known])
 
 
 def _copy_advice(servers: Sequence[HttpServer]) -> str:

@@ -105,6 +105,26 @@ def test_decoding_parameters_that_nobody_reads() -> None:
     assert software.decoding(bare).status == "warn"
 
 
+@pytest.mark.parametrize(
+    ("override", "finding"),
+    [
+        ("threshold=7", "threshold is 7, and is compared with probabilities"),
+        ("edit_threshold=-0.1", "edit_threshold is -0.1, and is compared with probabilities"),
+        ("max_post_edit_steps=1.5", "max_post_edit_steps is 1.5, expected a whole number"),
+    ],
+)
+def test_decoding_parameters_out_of_range(override: str, finding: str) -> None:
+    recipe = load_recipe("llada2.1-mini", [f"decoding.parameters.{override}"])
+    found = software.decoding(recipe.decoding)
+    assert found.status == "missing" and finding in found.message
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda1", "cuda:x", "CPU"])
+def test_devices_that_do_not_exist(device: str) -> None:
+    found = software.torch(load_recipe("llada2.1-mini", [f"engine.device={device}"]))
+    assert found.status == "missing" and found.message == f"engine.device is '{device}'"
+
+
 def test_releases_compare_as_numbers() -> None:
     assert software._numbers("0.5.9") < software._numbers("0.5.20") == (0, 5, 20)
     assert software._numbers("0.5.23.post1") == software._numbers(TESTED[-1])
