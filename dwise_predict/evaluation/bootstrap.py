@@ -21,7 +21,8 @@ def bootstrap(
     """Values of ``statistic`` on resamples, ``[draws, m]``; the same seed gives the same ones.
 
     Whole groups are drawn, with replacement, because requests of the same prompt take much the same
-    rounds: each counts less than a request of its own.
+    rounds: each counts less than a request of its own. Resamples of a single group all are the
+    same and say nothing: NaN then.
 
     Args:
         statistic: m figures of the given rows, NaN where undefined.
@@ -32,6 +33,8 @@ def bootstrap(
     names, member = np.unique(groups, return_inverse=True)
     order = np.argsort(member, kind="stable")
     members = np.split(order, np.cumsum(np.bincount(member))[:-1])
+    if len(names) == 1:
+        return np.full((draws, len(statistic(order))), np.nan)
     rng = np.random.default_rng(seed)
     return np.stack(
         [

@@ -109,10 +109,14 @@ def load_manifest(path: Path = PAPER) -> Manifest:
     """Read a manifest; raises WorkloadError naming file and key."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except Exception as error:  # PyYAML's constructors leak ValueError, KeyError, IndexError, ...
         raise WorkloadError(
             f"cannot read manifest {path}: {' '.join(str(error).split())}"
         ) from error
+    if not isinstance(raw, dict):
+        raise WorkloadError(
+            f"{path} is no list of data sets: expected the keys {', '.join(Manifest.model_fields)}"
+        )
     try:
         return Manifest.model_validate(raw)
     except ValidationError as error:

@@ -27,6 +27,12 @@ def test_requests_of_one_prompt_count_once() -> None:
     assert error > 2.4 * alone
 
 
+def test_a_single_prompt_says_nothing_of_how_much_figures_vary() -> None:
+    values = np.random.default_rng(2).normal(size=30)
+    drawn = bootstrap(mean_of(values), np.array(["same"] * 30), draws=7)
+    assert drawn.shape == (7, 1) and np.isnan(standard_errors(drawn)).all()
+
+
 def test_whole_groups_are_drawn_as_many_as_there_are() -> None:
     groups = np.array(["b", "a", "b", "c"])
     seen = []

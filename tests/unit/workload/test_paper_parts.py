@@ -79,11 +79,22 @@ def test_a_wrong_manifest_is_refused_with_the_key(
         assert word in str(caught.value)
 
 
-def test_a_manifest_that_is_no_yaml_is_named(tmp_path: Path) -> None:
-    (tmp_path / "own.yaml").write_text("name: [")
-    with pytest.raises(WorkloadError, match=r"own\.yaml"):
-        load_manifest(tmp_path / "own.yaml")
-    with pytest.raises(WorkloadError, match=r"none\.yaml"):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sources: [", "cannot read manifest"),
+        ("name: 2024-13-45", "cannot read manifest .* month must be in 1..12"),
+        ("just words", "is no list of data sets: expected the keys name, similarity, sources"),
+        ("", "is no list of data sets"),
+    ],
+)
+def test_a_file_that_is_no_manifest_is_named(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(text)
+    with pytest.raises(WorkloadError, match=words) as caught:
+        load_manifest(path)
+    assert str(path) in str(caught.value)
+    with pytest.raises(WorkloadError, match=r"cannot read manifest .*none\.yaml"):
         load_manifest(tmp_path / "none.yaml")
 
 
