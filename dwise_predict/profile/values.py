@@ -69,7 +69,7 @@ def wrong_request(requests: pa.Table, hidden: Hidden) -> str | None:
 
 
 def wrong_round(rounds: pa.Table) -> str | None:
-    """What is wrong with the first round that cannot be, None if all can be."""
+    """What is wrong with the first round that cannot be, or with all; None if they can be."""
     for column, least in _ROUND_LEAST.items():
         # NaN is not at least anything.
         if (row := _first(pc.invert(pc.greater_equal(rounds[column], least)))) is not None:
@@ -80,6 +80,8 @@ def wrong_round(rounds: pa.Table) -> str | None:
     for column in ("start_s", "wall_ms"):
         if (row := _first(pc.invert(pc.is_finite(rounds[column])))) is not None:
             return f"round {row}: {column} is not finite"
+    if not (pc.sum(rounds["wall_ms"]).as_py() or 0) > 0:
+        return "no round took any time"
     return None
 
 

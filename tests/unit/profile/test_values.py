@@ -118,3 +118,8 @@ def test_rounds_that_cannot_be_are_named(change: dict[str, object], finding: str
     assert wrong_round(pa.Table.from_pylist([ROUND, ROUND], ROUNDS_SCHEMA)) is None
     found = wrong_round(pa.Table.from_pylist([ROUND, {**ROUND, **change}], ROUNDS_SCHEMA))
     assert found is not None and found.startswith(f"round 1: {finding}")
+
+
+@pytest.mark.parametrize("rounds", [[], [{**ROUND, "wall_ms": 0.0}]])
+def test_rounds_take_time(rounds: list[dict[str, object]]) -> None:
+    assert wrong_round(pa.Table.from_pylist(rounds, ROUNDS_SCHEMA)) == "no round took any time"
