@@ -130,7 +130,6 @@ def _context(
                     ],
                 ),
                 "survival": plots.survival_curves(_curves(profile, bundle, predictions)),
-                "composition": _composition_plot(profile.rounds, slots),
             }.items()
         },
         "ratio_before": metrics.refined_raw.median_ratio,
@@ -227,9 +226,14 @@ def _curves(profile: Profile, bundle: PredictorBundle, predictions: pa.Table) ->
     ]
 
 
-def _composition(rounds: pa.Table, slots: int) -> dict[str, float]:
-    """Shares of slots by time, and the share of rounds that only prefill."""
+def _composition(rounds: pa.Table, slots: int) -> dict[str, Any] | None:
+    """Shares of slots by time and in a plot, and the share of rounds that only prefill.
+
+    None where no rounds were recorded.
+    """
     wall = rounds["wall_ms"].to_numpy()
+    if not wall.sum() > 0:
+        return None
     filled, prefill = rounds["slots"].to_numpy(), rounds["prefill_slots"].to_numpy()
     capacity = wall.sum() * slots
     return {
@@ -237,14 +241,10 @@ def _composition(rounds: pa.Table, slots: int) -> dict[str, float]:
         "denoise": float((wall * (filled - prefill)).sum() / capacity),
         "idle": float((wall * (slots - filled)).sum() / capacity),
         "prefill_only": float((filled == prefill).mean()),
+        "plot": Markup(
+            plots.round_composition(wall, prefill.astype(np.float64), filled - prefill, slots)
+        ),
     }
-
-
-def _composition_plot(rounds: pa.Table, slots: int) -> str:
-    prefill = rounds["prefill_slots"].to_numpy().astype(np.float64)
-    return plots.round_composition(
-        rounds["wall_ms"].to_numpy(), prefill, rounds["slots"].to_numpy() - prefill, slots
-    )
 
 
 def _cells(admission: Transfer, refined: Transfer) -> list[str]:
