@@ -165,7 +165,7 @@ def decoding(settings: DecodingSettings) -> Finding:
             return missing(
                 "decoding",
                 f"{name} is {settings.parameters[name]:g}, and is compared with probabilities",
-                f"set decoding.parameters.{name} to 0 to 1",
+                f"set decoding.parameters.{name} to a number from 0 to 1",
             )
     try:
         algorithm_config(settings)

@@ -47,6 +47,13 @@ def wrong_request(requests: pa.Table, hidden: Hidden) -> str | None:
         if (row := _first(pc.less(requests[column], least))) is not None:
             value = requests[column][row].as_py()
             return f"request {names[row]!r}: {column} is {value}, at least {least} is possible"
+    if (row := _first(_wrong_blocks(requests))) is not None:
+        rounds, blocks = (requests[name][row].as_py() for name in ("rounds", "rounds_per_block"))
+        count = requests["output_blocks"][row].as_py()
+        return (
+            f"request {names[row]!r} has {rounds} rounds in {count} output blocks, by block "
+            f"{shortened(blocks)}"
+        )
     rules = [
         (pc.greater(requests["rounds"], MAX_ROUNDS), f"rounds is above {MAX_ROUNDS}"),
         (
@@ -62,13 +69,6 @@ def wrong_request(requests: pa.Table, hidden: Hidden) -> str | None:
         (~np.isfinite(hidden).all(axis=1), "its hidden mean is not finite"),
         (_repeated(names), "this id was there before"),
     ]
-    if (row := _first(_wrong_blocks(requests))) is not None:
-        rounds, blocks = (requests[name][row].as_py() for name in ("rounds", "rounds_per_block"))
-        count = requests["output_blocks"][row].as_py()
-        return (
-            f"request {names[row]!r} has {rounds} rounds in {count} output blocks, by block "
-            f"{shortened(blocks)}"
-        )
     for wrong, finding in rules:
         if (row := _first(wrong)) is not None:
             return f"request {names[row]!r}: {finding}"
